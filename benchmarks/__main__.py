@@ -1,0 +1,26 @@
+"""`python -m benchmarks [imputation] [chain] [sweep]`: measure, print, and write benchmarks/results/*.json."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+from benchmarks.timing import machine
+
+NAMES = ("imputation", "chain", "sweep")
+
+
+def main(names: list[str]) -> None:
+    unknown = set(names) - set(NAMES)
+    if unknown:
+        sys.exit(f"unknown benchmark {sorted(unknown)}: choose from {list(NAMES)}")
+    for name in names or NAMES:
+        result = {"machine": machine(), "results": importlib.import_module(f"benchmarks.{name}").run()}
+        path = Path(__file__).parent / "results" / f"{name}.json"
+        path.write_text(json.dumps(result, indent=2) + "\n")
+        print(json.dumps(result["results"], indent=2))
+        print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

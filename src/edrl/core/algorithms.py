@@ -1,0 +1,60 @@
+"""The named algorithms: each is a family of statistics with an imputation strategy, and nothing more."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edrl.core.check import check_count, fail
+from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Mean, Quantiles, midpoints
+from edrl.core.statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A name, what makes its pair of statistics and strategy from a size and a range, and the paper's size."""
+
+    name: str
+    where: str  # in the paper
+    size: int  # the number of statistics (of support points, for categorical ones) if none is asked for
+    build: Callable[[int, tuple[float, float]], Statistics]
+    needs_range: bool = False
+
+    def __call__(self, size: int | None = None, support: tuple[float, float] | None = None) -> Statistics:
+        """The algorithm with `size` statistics; `support` = (low, high) is the range of categorical ones."""
+        size = self.size if size is None else check_count("size", size, 1)
+        if self.needs_range and support is None:
+            raise fail("support", support, f"{self.name} needs the range of returns, e.g. support=(-10.0, 10.0)")
+        return self.build(size, (0.0, 0.0) if support is None else support)
+
+
+def _categorical(size: int, support: tuple[float, float]) -> Statistics:
+    return Categorical(np.linspace(*support, size))
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        # Tabular, Sections 2-5.2.
+        Algorithm("CDRL", "Section 2.2", 51, _categorical, needs_range=True),
+        Algorithm("QDRL", "Section 2.2", 11, lambda k, _: Quantiles(k)),
+        Algorithm("EDRL", "Section 3.3", 11, lambda k, _: Expectiles(k)),
+        Algorithm("EDRL-naive", "Section 3.1", 11, lambda k, _: Expectiles(k, impute="as_samples")),
+        Algorithm("Huber-QDRL-imputation", "Section 5.1", 11, lambda k, _: HuberQuantiles(k)),
+        Algorithm("Huber-QDRL-naive", "Section 5.1", 11, lambda k, _: HuberQuantiles(k, impute="as_samples")),
+        # Deep, Section 5.3 and Appendix D.
+        Algorithm("DQN", "Section 5.3", 1, lambda k, _: Mean()),
+        Algorithm("C51", "Section 2.2", 51, _categorical, needs_range=True),
+        Algorithm("QR-DQN", "Section 5.3", 200, lambda k, _: HuberQuantiles(k, impute="as_samples")),
+        Algorithm("QR-DQN-imputation", "Section 5.1", 11, lambda k, _: HuberQuantiles(k)),
+        Algorithm("ER-DQN", "Section 5.3", 11, lambda k, _: Expectiles(k)),
+        Algorithm("ER-DQN-naive", "Appendix D.2", 201, lambda k, _: Expectiles(midpoints(k), impute="as_samples")),
+    )
+}
+
+
+def algorithm(name: str, size: int | None = None, support: tuple[float, float] | None = None) -> Statistics:
+    """The statistics and strategy of a named algorithm: `algorithm("EDRL", 9)`; see `ALGORITHMS`."""
+    if name not in ALGORITHMS:
+        raise fail("name", name, f"it must be one of {list(ALGORITHMS)}")
+    return ALGORITHMS[name](size, support)

@@ -1,0 +1,50 @@
+"""Checks of what users hand in: every message names the argument, the value and what would be right."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def fail(argument: str, value: Any, right: str) -> ValueError:
+    """The error for a bad `argument`, ready to be raised."""
+    return ValueError(f"{argument} = {value!r} is not valid: {right}")
+
+
+def check_count(argument: str, value: int, least: int) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise fail(argument, value, f"it must be a whole number of at least {least}")
+    return int(value)
+
+
+def check_number(
+    argument: str, value: float, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
+) -> float:
+    """A finite number in [low, high], or in (low, high] with `open_low`."""
+    inside = low <= value <= high and not (open_low and value == low)
+    if not (math.isfinite(value) and inside):
+        bracket = "(" if open_low else "["
+        raise fail(argument, value, f"it must be a finite number in {bracket}{low:g}, {high:g}]")
+    return float(value)
+
+
+def check_increasing(argument: str, values: Sequence[float], low: float, high: float) -> tuple[float, ...]:
+    """A non-empty, strictly increasing sequence of finite numbers strictly between `low` and `high`."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise fail(argument, values, "it must be a non-empty one-dimensional sequence of numbers")
+    outside = ~(np.isfinite(array) & (array > low) & (array < high))
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise fail(f"{argument}[{at}]", float(array[at]), f"it must lie strictly between {low:g} and {high:g}")
+    steps = np.diff(array)
+    if (steps <= 0).any():
+        at = int(np.argmax(steps <= 0))
+        raise fail(
+            f"{argument}[{at}:{at + 2}]",
+            array[at : at + 2].tolist(),
+            f"{argument} must increase strictly: sort it and remove repeated entries",
+        )
+    return tuple(array.tolist())

@@ -1,0 +1,71 @@
+"""Expectiles (Definition 3.3): quantiles' siblings whose middle one is the mean."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from edrl.core.families.balance import balance_point
+from edrl.core.families.levels import Taus, check_taus, evenly_spaced
+from edrl.core.imputation import ImputeLike, strategy_for
+from edrl.core.particles import Particles
+from edrl.core.statistics import Statistics, Strategy, expect
+
+
+@dataclass(frozen=True, init=False)
+class Expectiles(Statistics):
+    """The tau-expectiles of a distribution, imputed exactly and in closed form unless told otherwise.
+
+    `taus` are the levels, or their number: then they run from 0.01 to 0.99 as in ER-DQN.
+    """
+
+    taus: tuple[float, ...]
+    strategy: Strategy
+
+    def __init__(self, taus: Taus = 11, impute: ImputeLike = "exact"):
+        object.__setattr__(self, "taus", evenly_spaced(taus) if isinstance(taus, int) else check_taus(taus))
+        object.__setattr__(self, "strategy", strategy_for(impute))
+
+    @property
+    def size(self) -> int:
+        return len(self.taus)
+
+    def evaluate(self, mu: Particles) -> Any:
+        """Exact, by sorting and prefix sums: tau E[(Z-e)+] = (1-tau) E[(e-Z)+] is linear between two atoms."""
+        mu = mu.sorted()
+        gaps = jnp.diff(mu.atoms, axis=-1)
+        start = jnp.zeros_like(mu.atoms[..., :1])
+        mass_below = jnp.cumsum(mu.probs, axis=-1)[..., :-1]
+        mass_above = jnp.cumsum(mu.probs[..., ::-1], axis=-1)[..., ::-1][..., 1:]
+        # Sums of terms of one sign: no digits are lost.
+        below = jnp.concatenate([start, jnp.cumsum(mass_below * gaps, axis=-1)], axis=-1)
+        above = jnp.cumsum((mass_above * gaps)[..., ::-1], axis=-1)[..., ::-1]
+        above = jnp.concatenate([above, start], axis=-1)
+        return balance_point(mu.atoms, below, above, jnp.asarray(self.taus, mu.atoms.dtype))
+
+    def loss(self, values: Any, target: Particles) -> Any:
+        """ER of Definition 3.3, summed over the taus; its gradient is the one of Algorithm 2."""
+        values = jnp.asarray(values)
+        error = target.atoms[..., None, :] - values[..., :, None]
+        taus = jnp.asarray(self.taus, values.dtype)[:, None]
+        return expect(target, jnp.where(error > 0, taus, 1 - taus) * error**2)
+
+    def mean(self, values: Any) -> Any:
+        """The 1/2-expectile where there is one (Section 4.3), otherwise the imputed distribution's mean."""
+        nearest = int(np.argmin(np.abs(np.asarray(self.taus) - 0.5)))
+        if self.taus[nearest] == 0.5:
+            return jnp.asarray(values)[..., nearest]
+        return self.impute(values).mean()
+
+    def score(self, values: Any, atoms: Any) -> Any:
+        """The derivative of ER in the value: Equation (7)."""
+        error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
+        taus = jnp.asarray(self.taus, error.dtype)[:, None]
+        return -2 * jnp.where(error > 0, taus, 1 - taus) * error
+
+    def numpy_score(self, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+        """`score` for one row on the host: what SciPy's solvers call thousands of times."""
+        error = atoms[None, :] - values[:, None]
+        taus = np.asarray(self.taus)[:, None]
+        return -2 * np.where(error > 0, taus, 1 - taus) * error

@@ -1,0 +1,28 @@
+"""The levels tau_1 < ... < tau_K of quantiles and expectiles."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edrl.core.check import check_count, check_increasing
+
+Taus = int | Sequence[float] | np.ndarray
+
+
+def midpoints(k: int) -> tuple[float, ...]:
+    """tau_k = (2k - 1) / 2K, the levels of QDRL, QR-DQN and ER-DQN-naive."""
+    return tuple(((2 * np.arange(check_count("taus", k, 1)) + 1) / (2 * k)).tolist())
+
+
+def evenly_spaced(k: int) -> tuple[float, ...]:
+    """K levels from 0.01 to 0.99, as ER-DQN's eleven; for K = 1 the mean's own level 1/2."""
+    check_count("taus", k, 1)
+    taus = np.linspace(0.01, 0.99, k)
+    if k % 2:
+        taus[k // 2] = 0.5  # exactly: the mean must be the mean
+    return tuple(taus.tolist())
+
+
+def check_taus(taus: Sequence[float] | np.ndarray) -> tuple[float, ...]:
+    """Levels given one by one: strictly increasing, strictly between 0 and 1."""
+    return check_increasing("taus", tuple(np.asarray(taus, dtype=np.float64).tolist()), 0.0, 1.0)

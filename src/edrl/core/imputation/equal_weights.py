@@ -1,0 +1,120 @@
+"""The paper's own imputation: equally weighted samples by nonlinear least squares (Equations (8) and (9))."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from edrl.core.check import check_count
+from edrl.core.particles import Particles
+from edrl.core.precision import as_float, keep_precision
+from edrl.core.statistics import Statistics
+
+_PROBE = 0.1, 1e-4  # the widest and the narrowest step to either side, in units of half the range of the values
+
+
+@dataclasses.dataclass(frozen=True)
+class EqualWeights:
+    """N equally weighted atoms z that minimise `sum_k (mean_n psi_k(values_k; z_n))^2`, Equation (9).
+
+    The paper calls this problem convex in z. It is not in general: a score may bend either way, its square
+    does, and the atoms may be permuted, so what comes back is a *local* minimiser, reached from the values.
+    Nor need the minimum be zero: an atom weighs at least 1/N, so most expectiles of unequally weighted
+    distributions are out of reach, which is what `residual` shows.
+
+    The solver is a Levenberg-Marquardt iteration that minds kinks. Scores of expectiles and Huber quantiles
+    are bent at the values themselves, and good solutions rest on these bends, where one derivative does not
+    exist and plain Newton steps stall. So each atom is probed to its left and to its right: it moves along
+    the side that descends, and rests if neither does. The probe narrows while no step succeeds; rounds are
+    repeated from the widest probe as long as they gain one per cent.
+    """
+
+    samples: int | None = None
+    """N, the number of atoms; None for as many as there are statistics, as in the paper."""
+    iterations: int = 100
+    """The most steps that are taken; all rows of a batch stop as soon as each of them has converged."""
+
+    def __post_init__(self) -> None:
+        if self.samples is not None:
+            check_count("samples", self.samples, 1)
+        check_count("iterations", self.iterations, 1)
+
+    @keep_precision
+    def __call__(self, family: Statistics, values: Any) -> Particles:
+        """Impute `Particles [..., N]` from values [..., K]."""
+        return _impute(self, family, as_float(values))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _impute(strategy: EqualWeights, family: Statistics, values: jax.Array) -> Particles:
+    n = strategy.samples or values.shape[-1]
+    solve = functools.partial(_solve, family, n, strategy.iterations)
+    atoms = jnp.vectorize(solve, signature="(k)->(n)")(values)
+    return Particles(atoms, jnp.full(n, 1 / n, atoms.dtype))
+
+
+def _solve(family: Statistics, n: int, iterations: int, values: jax.Array) -> jax.Array:
+    """The atoms [N] for one vector of values [K]."""
+    dtype, eps = values.dtype, jnp.finfo(values.dtype).eps
+    low, high = jnp.min(values), jnp.max(values)
+    # Halves are taken before sums and differences, so that nothing overflows.
+    centre, half = low / 2 + high / 2, high / 2 - low / 2
+    unit = jnp.where(half > 0, half, 1)
+    places = jnp.linspace(0, len(values) - 1, n, dtype=dtype)
+    start = jnp.interp(places, jnp.arange(len(values), dtype=dtype), (jnp.sort(values) - centre) / unit)
+
+    def score(u: jax.Array) -> jax.Array:
+        return family.score(values, centre + unit * u) / n
+
+    largest = jnp.max(jnp.abs(score(start)))
+    largest = jnp.where(largest > 0, largest, 1)  # the objective is scale free and its square cannot overflow
+
+    def scores_and_objective(u: jax.Array) -> tuple[jax.Array, jax.Array]:
+        psi = score(u) / largest
+        return psi, jnp.sum(jnp.sum(psi, axis=-1) ** 2)
+
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        u, psi, objective, at_round, probe, damping, growth, count, _ = state
+        residual = jnp.sum(psi, axis=-1)
+        left = (psi - scores_and_objective(u - probe)[0]) / probe
+        right = (scores_and_objective(u + probe)[0] - psi) / probe
+        slope_left, slope_right = residual @ left, residual @ right
+        go_left = (slope_left > 0) & (slope_left >= -slope_right)
+        go_right = (slope_right < 0) & ~go_left
+        jacobian = jnp.where(go_left, left, jnp.where(go_right, right, 0))
+        gradient = residual @ jacobian
+        normal = jacobian.T @ jacobian
+        top = jnp.max(jnp.diagonal(normal))
+        weight = damping * jnp.where(top > 0, top, 1)
+        factor = jnp.linalg.cholesky(normal + weight * jnp.eye(n, dtype=dtype))
+        move = -jax.scipy.linalg.cho_solve((factor, True), gradient)
+
+        new_psi, new_objective = scores_and_objective(u + move)
+        better = new_objective < objective  # false for NaN, so a failed factorisation is a failed step
+        promised = move @ (weight * move - gradient)
+        gain = (objective - new_objective) / jnp.where(promised > 0, promised, 1)
+        damping = jnp.where(better, damping * jnp.maximum(1 / 3, 1 - (2 * gain - 1) ** 3), damping * growth)
+        growth = jnp.where(better, 2, 2 * growth)
+        probe = jnp.where(better, probe, probe / 4)
+        u, psi, objective = jax.tree.map(
+            lambda new, old: jnp.where(better, new, old),
+            (u + move, new_psi, new_objective),
+            (u, psi, objective),
+        )
+
+        round_over = probe < _PROBE[1]
+        done = (objective <= (4 * eps) ** 2) | (round_over & ~(objective < 0.99 * at_round))
+        probe, damping, growth, at_round = jax.tree.map(
+            lambda new, old: jnp.where(round_over, new, old).astype(dtype),
+            (_PROBE[0], 1e-3, 2.0, objective),
+            (probe, jnp.maximum(damping, eps), growth, at_round),
+        )
+        return u, psi, objective, at_round, probe, damping, growth, count + 1, done
+
+    psi, objective = scores_and_objective(start)
+    probe, damping, growth = (jnp.asarray(x, dtype) for x in (_PROBE[0], 1e-3, 2.0))
+    state = start, psi, objective, objective, probe, damping, growth, 0, objective <= 0
+    state = jax.lax.while_loop(lambda state: (state[-2] < iterations) & ~state[-1], step, state)
+    return jnp.nan_to_num(centre + unit * state[0])  # only infinities can occur, from values near the largest float

@@ -1,0 +1,238 @@
+"""Exact expectile imputation in closed form: expectiles are points of the integrated CDF, imputing is interpolating.
+
+Let P(x) = E[(x - Z)+], the integrated CDF: convex, with slope F in [0, 1], asymptotic to 0 on the left and to
+x - m on the right, m = E[Z]. The first-order condition of the tau-expectile e (Equation (7)) reads
+
+    P(e) = tau (e - m) / (2 tau - 1)    for tau != 1/2,    and    m = e_{1/2}.
+
+So K expectiles are the mean and K-1 points ("knots") on the graph of P, and any convex function through the knots
+with the right asymptotes is the integrated CDF of a distribution with exactly those expectiles. Its slope jumps
+are the masses: a jump d at a knot may stay there or be shared between the two neighbouring gaps; the shares that
+meet in a gap are gathered at their barycentre, which leaves P at the knots as it was. K atoms, no iteration.
+
+Values that are the expectiles of no distribution are repaired first: knots that lie above the chord of their
+neighbours are dropped until none does, which leaves the greatest convex minorant. The mean is always kept.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from edrl.core.check import fail
+from edrl.core.particles import Particles
+from edrl.core.statistics import Statistics
+
+Levels = Literal["midpoint", "knots", "gaps"]
+
+
+@dataclass(frozen=True)
+class ExactExpectiles:
+    """Exact expectile imputation; `levels` is the rule for F at a knot, free between its two chord slopes.
+
+    midpoint: halfway, each jump is split evenly between its two gaps. knots: on a chord, so that atoms sit on the
+    knots. gaps: the nearer neighbour's chord counts more, the derivative of the parabola through three knots.
+    """
+
+    levels: Levels = "midpoint"
+
+    def __post_init__(self) -> None:
+        if self.levels not in ("midpoint", "knots", "gaps"):
+            raise fail("levels", self.levels, "it must be 'midpoint', 'knots' or 'gaps'")
+
+    def __call__(self, family: Statistics, values: Any) -> Particles:
+        return impute_expectiles(values, np.asarray(family.taus), self.levels)  # type: ignore[attr-defined]
+
+
+def impute_expectiles(values: Any, taus: np.ndarray, levels: Levels = "midpoint") -> Particles:
+    """A distribution with the expectiles `values [..., K]` at `taus [K]`: K atoms (K+1 if no tau is 1/2)."""
+    eps = float(jnp.finfo(values.dtype).eps)
+    # This close to 1/2 a tau says nothing but the mean: P = x / (2 - 1/tau) would be all rounding error.
+    central = np.abs(2 * taus - 1) <= np.sqrt(eps) / 4
+    if central.any() or len(taus) == 1:
+        mean = values[..., int(np.argmin(np.abs(taus - 0.5)))]
+    else:
+        mean = feasible_mean(values, taus)
+    if central.all() or len(taus) == 1:
+        return Particles(mean[..., None], jnp.ones_like(mean)[..., None])
+
+    taus = taus[~central]
+    low = taus < 0.5
+    # Powers of two scale without rounding, so nothing below depends on the units of the return.
+    unit = _power_of_two(jnp.max(jnp.abs(values), axis=-1, keepdims=True))
+    values, centre = values / unit, mean[..., None] / unit
+    x = jnp.sort(values[..., ~central], axis=-1) - centre
+    x = jnp.where(low, jnp.minimum(x, 0), jnp.maximum(x, 0))
+    scale = _power_of_two(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    atoms, probs = _interpolate(x / scale, taus, levels, reach=1 / np.sqrt(eps))
+    limit = float(jnp.finfo(values.dtype).max)
+    return Particles(jnp.clip((centre + scale * atoms) * unit, -limit, limit), probs)
+
+
+def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tuple[Any, Any]:
+    """Atoms and probs of mean 0 from centred knots x (ascending, of the sign of tau - 1/2, at most 1 in size).
+
+    `reach` bounds how far beyond the outermost knot an atom may lie. Consistent values ask for more only if they
+    carry no digits about the tail; inconsistent ones would otherwise send an atom to infinity.
+    """
+    p = (taus / (2 * taus - 1)).astype(x.dtype) * x  # P at the knots, E[(x - Z)+]
+    q = ((1 - taus) / (2 * taus - 1)).astype(x.dtype) * x  # P - x at the knots, E[(Z - x)+]
+    hull = _lower_hull(lax.stop_gradient(x), lax.stop_gradient(p), lax.stop_gradient(q), reach)
+    before, after = _neighbours(hull)
+    first, last = after[..., 0], before[..., -1]  # for hull vertices these are the vertices themselves
+
+    def at(values: Any, index: Any) -> Any:
+        return jnp.take_along_axis(values, index, axis=-1)
+
+    # Chord slopes: of the hull's edge over each gap between knots, and the least and greatest that `reach` allows.
+    n = x.shape[-1]
+    left, right = at(p, first[..., None]) / reach, 1 - at(q, last[..., None]) / reach
+    a, b = before[..., :-1], after[..., 1:]
+    inside = (a >= 0) & (b < n)
+    a, b = jnp.clip(a, 0, n - 1), jnp.clip(b, 0, n - 1)
+    run = at(x, b) - at(x, a)
+    rise = at(p, b) - at(p, a)
+    steep = inside & (run > 0)
+    chord = jnp.where(steep, rise / jnp.where(steep, run, 1), jnp.where(before[..., :-1] < 0, left, 0))
+    chord = jnp.where(after[..., 1:] >= n, right, chord)
+    slopes = jnp.concatenate([left, jnp.clip(chord, left, right), right], axis=-1)
+    slopes = lax.cummax(slopes, axis=slopes.ndim - 1)  # rounding, and repeated knots, must not cost a negative mass
+
+    jumps = jnp.diff(slopes, axis=-1)
+    leftward = _share_to_the_left(x, levels)
+    to_left, to_right = leftward * jumps, (1 - leftward) * jumps
+
+    # Tails: the tangents at the outermost knots meet the asymptotes at x - P/F and x + (P-x)/(1-F).
+    p_first = at(p, first[..., None]) - left * (at(x, first[..., None]) - x[..., :1])
+    q_last = at(q, last[..., None]) - (1 - right) * (x[..., -1:] - at(x, last[..., None]))
+    mass_left = left + to_left[..., :1]
+    mass_right = (1 - right) + to_right[..., -1:]
+    tail_left = x[..., :1] - p_first / jnp.where(mass_left > 0, mass_left, 1)
+    tail_right = x[..., -1:] + q_last / jnp.where(mass_right > 0, mass_right, 1)
+
+    from_left, from_right = to_right[..., :-1], to_left[..., 1:]
+    mass = from_left + from_right
+    weight = jnp.where(mass > 0, from_right / jnp.where(mass > 0, mass, 1), 0.5)
+    inner = x[..., :-1] + weight * jnp.diff(x, axis=-1)
+
+    atoms = jnp.concatenate([tail_left, inner, tail_right], axis=-1)
+    probs = jnp.concatenate([mass_left, mass, mass_right], axis=-1)
+    probs = probs / jnp.sum(probs, axis=-1, keepdims=True)
+    return atoms - jnp.sum(probs * atoms, axis=-1, keepdims=True), probs
+
+
+def _share_to_the_left(x: Any, levels: Levels) -> Any:
+    """The share of each knot's jump that goes to the gap on its left: where F lies between the two chords."""
+    n = x.shape[-1]
+    if levels == "knots" and n > 1:
+        # Outer jumps go outward, where the tails need mass; all others then fall on knots by themselves.
+        return jnp.where(jnp.arange(n) < n // 2, 1.0, 0.0).astype(x.dtype)
+    if levels == "gaps" and n > 2:
+        gap = jnp.diff(x, axis=-1)
+        around = gap[..., :-1] + gap[..., 1:]
+        inner = jnp.where(around > 0, gap[..., :-1] / jnp.where(around > 0, around, 1), 0.5)
+        return jnp.pad(inner, [(0, 0)] * (x.ndim - 1) + [(1, 1)], constant_values=0.5)
+    return jnp.asarray(0.5, x.dtype)
+
+
+def _neighbours(keep: Any) -> tuple[Any, Any]:
+    """For each knot the index of the last kept one at or before it (-1: none) and of the first at or after (n)."""
+    n = keep.shape[-1]
+    index = jnp.arange(n)
+    before = lax.cummax(jnp.where(keep, index, -1), axis=keep.ndim - 1)
+    after = lax.cummin(jnp.where(keep, index, n), axis=keep.ndim - 1, reverse=True)
+    return before, after
+
+
+def _lower_hull(x: Any, p: Any, q: Any, reach: float) -> Any:
+    """Which knots are vertices of the greatest convex minorant with the two asymptotes: a mask [..., n].
+
+    A knot above the chord of its neighbours is no vertex, whatever else is; so all such knots go at once, and
+    again until none is left. Consistent values need no pass, others about log n.
+    """
+    n = x.shape[-1]
+
+    def above_chord(keep: Any) -> Any:
+        before, after = _neighbours(keep)
+        pad = [(0, 0)] * (x.ndim - 1)
+        before = jnp.pad(before[..., :-1], [*pad, (1, 0)], constant_values=-1)
+        after = jnp.pad(after[..., 1:], [*pad, (0, 1)], constant_values=n)
+        a, b = jnp.clip(before, 0, n - 1), jnp.clip(after, 0, n - 1)
+
+        def slope(i: Any, j: Any) -> Any:
+            take = jnp.take_along_axis
+            return (take(p, j, -1) - take(p, i, -1)) / (take(x, j, -1) - take(x, i, -1))
+
+        here = jnp.broadcast_to(jnp.arange(n), x.shape)
+        # 0/0 for repeated knots is NaN, which compares as false: equal knots are both kept.
+        arriving = jnp.where(before < 0, p / reach, slope(a, here))
+        leaving = jnp.where(after >= n, 1 - q / reach, slope(here, b))
+        return keep & (arriving > leaving)
+
+    def drop(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        keep, above = state
+        keep = keep & ~above
+        return keep, above_chord(keep)
+
+    everything = jnp.ones(x.shape, bool)
+    state = (everything, above_chord(everything))
+    return lax.while_loop(lambda state: jnp.any(state[1]), drop, state)[0]
+
+
+def feasible_mean(values: Any, taus: np.ndarray) -> Any:
+    """The mean [...] when no tau is 1/2 (K >= 2): the middle of the interval that convexity leaves for it.
+
+    The knots' heights P_i(m) are affine in m, so every condition on the chord slopes, 0 <= s_1 <= ... <= 1, is one
+    linear inequality in m. Bounds are loosened by their own rounding error, so that a well-determined one decides.
+    """
+    values = jnp.sort(values, axis=-1)
+    low = taus < 0.5
+    ratio = taus / (2 * taus - 1)
+    # Work around the values next to the mean: small numbers, no digits lost to an offset.
+    nearest = values[..., int(np.argmin(np.abs(taus - 0.5)))][..., None]
+    x = values - nearest
+    spread = _power_of_two(x[..., -1:] - x[..., :1])
+    x = x / spread
+    gap = jnp.diff(x, axis=-1)
+    safe = jnp.where(gap > 0, gap, 1)
+    # s_i(m) = constant_i - slope_i * m for the chords, between the asymptotes' 0 and 1.
+    ratio_j = jnp.asarray(ratio, x.dtype)
+    constant = jnp.diff(ratio_j * x, axis=-1) / safe
+    slope = jnp.diff(ratio_j) / safe
+    ends = [(0, 0)] * (x.ndim - 1)
+    # What one rounding of the values does to a chord: through its rise, and through its run.
+    place = jnp.maximum(jnp.abs(x), jnp.abs(values) / spread)
+    moves = (jnp.abs(ratio_j) + 1) * place
+    size = jnp.pad((moves[..., 1:] + moves[..., :-1]) / safe, [*ends, (1, 1)], constant_values=1)
+    constant = jnp.pad(jnp.pad(constant, [*ends, (1, 0)]), [*ends, (0, 1)], constant_values=1)
+    slope = jnp.pad(slope, [*ends, (1, 1)])
+    flat = jnp.pad(gap <= 0, [*ends, (1, 1)])
+    usable = ~(flat[..., 1:] | flat[..., :-1])
+    # Each condition: alpha - beta * m >= 0.
+    alpha, beta = jnp.diff(constant, axis=-1), jnp.diff(slope, axis=-1)
+    noise = 2 * float(jnp.finfo(x.dtype).eps) * (size[..., 1:] + size[..., :-1])
+    tiny = float(jnp.finfo(x.dtype).tiny)
+    bound = alpha / jnp.where(jnp.abs(beta) > tiny, beta, 1)
+    slack = noise / jnp.where(jnp.abs(beta) > tiny, jnp.abs(beta), 1)
+    upper = jnp.where(usable & (beta > tiny), bound + slack, jnp.inf)
+    lower = jnp.where(usable & (beta < -tiny), bound - slack, -jnp.inf)
+    # The mean lies between the expectiles below and above 1/2, where those exist.
+    box_low = x[..., int(low.sum()) - 1] if low.any() else -jnp.inf
+    box_high = x[..., int(low.sum())] if not low.all() else jnp.inf
+    lowest = jnp.maximum(jnp.max(lower, axis=-1), box_low)
+    highest = jnp.minimum(jnp.min(upper, axis=-1), box_high)
+    # With all taus on one side and all values equal, only the box's own edge is left: a Dirac.
+    lowest = jnp.where(jnp.isfinite(lowest), lowest, highest)
+    highest = jnp.where(jnp.isfinite(highest), highest, lowest)
+    middle = jnp.clip((lowest + highest) / 2, box_low, box_high)
+    return nearest[..., 0] + spread[..., 0] * middle
+
+
+def _power_of_two(x: Any) -> Any:
+    """The power of two next above x > 0, and 1 for x = 0 (or where x is not finite)."""
+    x = lax.stop_gradient(x)
+    exponent = jnp.frexp(jnp.where(jnp.isfinite(x) & (x > 0), x, 0.5))[1]
+    info = jnp.finfo(x.dtype)
+    return jnp.ldexp(jnp.ones_like(x), jnp.clip(exponent, info.minexp + 2, info.maxexp - 1))

@@ -1,0 +1,138 @@
+"""The paper's literal procedure: one call of a SciPy optimiser per state, on the host (Sections 3.3 and 4, Appendix).
+
+These are references to compare with, not tools to work with: `EqualWeights` solves the same problem in one
+compiled batch, and imputations with unequal weights have exact answers where this problem has none.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+
+from edrl.core.check import check_count, fail
+from edrl.core.particles import Particles
+from edrl.core.precision import as_float, is_concrete, keep_precision
+from edrl.core.statistics import Statistics
+
+
+@dataclasses.dataclass(frozen=True)
+class ScipyRoot:
+    """`scipy.optimize.root` with default parameters on the first-order conditions, Equation (8), started at the values.
+
+    This is what the paper's experiments and ER-DQN use. The last iterate is taken whether or not the solver
+    reports success; `solve_rows` tells how often it does.
+    """
+
+    samples: int | None = None
+    """N, which must be K: a root finder needs as many unknowns as equations."""
+
+    def __post_init__(self) -> None:
+        if self.samples is not None:
+            check_count("samples", self.samples, 1)
+
+    @keep_precision
+    def __call__(self, family: Statistics, values: Any) -> Particles:
+        """Impute `Particles [..., K]` from values [..., K]."""
+        return _impute(family, values, "root", self.samples)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScipyMinimize:
+    """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (9), started at the values."""
+
+    samples: int | None = None
+    """N, the number of atoms; None for as many as there are statistics."""
+
+    def __post_init__(self) -> None:
+        if self.samples is not None:
+            check_count("samples", self.samples, 1)
+
+    @keep_precision
+    def __call__(self, family: Statistics, values: Any) -> Particles:
+        """Impute `Particles [..., N]` from values [..., K]."""
+        return _impute(family, values, "minimize", self.samples)
+
+
+def solve_rows(
+    family: Statistics, values: Any, method: str = "root", samples: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The atoms [..., N] for values [..., K], row by row in float64, and whether SciPy reported success [...].
+
+    A family may offer `numpy_score(values [K], atoms [N]) -> [K, N]`, as a user of plain NumPy and SciPy
+    would write it; otherwise its JAX score is called, which is much slower for such small arrays.
+    """
+    values = np.asarray(values, np.float64)
+    size = values.shape[-1]
+    count = _count(size, method, samples)
+    score = _numpy_score(family)
+    rows = values.reshape(-1, size)
+    atoms, success = np.empty((len(rows), count)), np.empty(len(rows), bool)
+    # Overflow is part of the game for absurd values: what is not finite is replaced below.
+    with np.errstate(all="ignore"):
+        for row, row_values in enumerate(rows):
+            start = _start(row_values, count)
+            conditions = functools.partial(_conditions, score, row_values)
+            if method == "root":
+                result = scipy.optimize.root(conditions, start)
+            else:
+                result = scipy.optimize.minimize(functools.partial(_sum_of_squares, conditions), start)
+            atoms[row] = np.where(np.isfinite(result.x), result.x, start)
+            success[row] = result.success
+    return atoms.reshape(*values.shape[:-1], count), success.reshape(values.shape[:-1])
+
+
+def _conditions(score: Callable[..., np.ndarray], values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+    """The left-hand sides of Equation (8): the mean score of each statistic."""
+    return score(values, atoms).mean(axis=-1)
+
+
+def _sum_of_squares(conditions: Callable[..., np.ndarray], atoms: np.ndarray) -> float:
+    """Equation (9)."""
+    return float(np.sum(conditions(atoms) ** 2))
+
+
+def _numpy_score(family: Statistics) -> Callable[..., np.ndarray]:
+    if hasattr(family, "numpy_score"):
+        return family.numpy_score
+    compiled = jax.jit(family.score)
+
+    def score(values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            return np.asarray(compiled(values, atoms))
+
+    return score
+
+
+def _start(values: np.ndarray, count: int) -> np.ndarray:
+    if count == len(values):
+        return values
+    places = np.linspace(0, len(values) - 1, count)
+    return np.interp(places, np.arange(len(values)), np.sort(values))
+
+
+def _count(size: int, method: str, samples: int | None) -> int:
+    if method not in ("root", "minimize"):
+        raise fail("method", method, "it must be 'root' or 'minimize'")
+    if method == "root" and samples not in (None, size):
+        raise fail("samples", samples, f"root finding needs as many samples as statistics, here {size}")
+    return samples or size
+
+
+def _impute(family: Statistics, values: Any, method: str, samples: int | None) -> Particles:
+    """`solve_rows` where the numbers are at hand, and a callback to the host inside a trace."""
+    values = as_float(values)
+    count = _count(values.shape[-1], method, samples)
+
+    def on_host(values: Any) -> np.ndarray:
+        return solve_rows(family, values, method, samples)[0].astype(values.dtype)
+
+    if is_concrete(values):
+        return Particles(jnp.asarray(on_host(values)))
+    shape = jax.ShapeDtypeStruct((*values.shape[:-1], count), values.dtype)
+    atoms = jax.pure_callback(on_host, shape, values, vmap_method="expand_dims")
+    return Particles(atoms, jnp.full(count, 1 / count, values.dtype))

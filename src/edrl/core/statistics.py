@@ -1,0 +1,100 @@
+"""`Statistics`: what a family of K statistics must know, and what it gets for free (Section 3 of the paper)."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from edrl.core.particles import Particles
+from edrl.core.precision import compiled
+
+Strategy = Callable[["Statistics", Any], Particles]
+"""An imputation strategy Psi (Definition 3.4): from a family and its values [..., K] to `Particles [..., n]`."""
+
+
+class Statistics(abc.ABC):
+    """A family of K statistics s_1, ..., s_K of a distribution (Definition 3.1) and a way to impute from them.
+
+    Values are plain arrays [..., K]; samples are `Particles`. The two are different types on purpose: the
+    "type error" of Section 3.1 must be asked for by name (`impute=as_samples`).
+
+    To add a family, write a frozen dataclass with `size`, `evaluate` and `loss` and a field or class attribute
+    `strategy`; override `mean` if the values give it directly. Families are static pytrees: they pass through
+    `jax.jit` as they are, and equal families share one compilation.
+    """
+
+    strategy: Strategy
+
+    _numerical: ClassVar[tuple[str, ...]] = (
+        "evaluate", "loss", "mean", "score", "features", "link", "loss_on_outputs", "knots",
+    )  # fmt: skip
+
+    def __init_subclass__(cls) -> None:
+        """Make a static pytree of the family; compile its functions, and let their precision follow the input."""
+        jax.tree_util.register_static(cls)
+        for name in cls._numerical:
+            if name in cls.__dict__:
+                setattr(cls, name, compiled(cls.__dict__[name]))
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """K, the length of a vector of values."""
+
+    @abc.abstractmethod
+    def evaluate(self, mu: Particles) -> Any:
+        """The statistics [..., K] of the distributions `mu [..., n]` (Definition 3.1)."""
+
+    @abc.abstractmethod
+    def loss(self, values: Any, target: Particles) -> Any:
+        """A loss [...], the sum over k of L_k(values_k; target): affine in the target and minimised at
+        `evaluate(target)`, as Section 3.4 asks for unbiased stochastic updates."""
+
+    @compiled
+    def mean(self, values: Any) -> Any:
+        """The expected return [...] that `values [..., K]` encode (Section 4.3)."""
+        return self.impute(values).mean()
+
+    @compiled
+    def impute(self, values: Any) -> Particles:
+        """A distribution with these statistics (Definition 3.4), by the family's strategy."""
+        return self.strategy(self, jnp.asarray(values))
+
+    @compiled
+    def residual(self, values: Any) -> Any:
+        """`evaluate(impute(values)) - values`: how far the imputed distribution is from what was asked."""
+        return self.evaluate(self.impute(values)) - jnp.asarray(values)
+
+    @compiled
+    def score(self, values: Any, atoms: Any) -> Any:
+        """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the M-estimator's score."""
+        values, atoms = jnp.asarray(values), jnp.asarray(atoms)
+
+        def at_one_atom(values: Any, atom: Any) -> Any:
+            gradient = jax.grad(lambda v: jnp.sum(self.loss(v, Particles(atom[..., None], jnp.ones_like(atom)[..., None]))))
+            return gradient(values)
+
+        return jax.vmap(at_one_atom, in_axes=(None, -1), out_axes=-1)(values, atoms)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many raw outputs a network needs for one vector of values."""
+        return self.size
+
+    @compiled
+    def link(self, outputs: Any) -> Any:
+        """From a network's raw outputs [..., num_outputs] to values [..., K]."""
+        return outputs
+
+    @compiled
+    def loss_on_outputs(self, outputs: Any, target: Particles) -> Any:
+        """The loss as a function of raw outputs, where a family knows a numerically better form."""
+        return self.loss(self.link(outputs), target)
+
+
+def expect(target: Particles, losses: ArrayLike) -> Any:
+    """The expectation [...] under `target [..., n]` of per-atom losses [..., K, n], summed over statistics."""
+    return jnp.sum(jnp.asarray(losses) * target.probs[..., None, :], axis=(-2, -1))

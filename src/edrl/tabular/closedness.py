@@ -1,0 +1,323 @@
+"""Bellman closedness (Definition 4.1), decided numerically, with a witness wherever it fails.
+
+A set of statistics is Bellman closed if their values at the successors determine their values after a backup.
+It is not if two distributions mu and nu agree in all of them but no longer do after a backup: such a pair is
+a witness, and checking it takes no theory.
+
+For expectations E[h_k(Z)], Theorem 4.3 turns the question into one about functions: is span{1, h_1, ..., h_K}
+closed under x -> r + gamma x? Regression answers it ("span"). Other statistics are tried on random backups in
+which mu is replaced by the distribution that the family imputes from mu's values ("mixtures").
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from scipy.optimize import linprog
+
+from edrl.core.check import check_count, check_number, fail
+from edrl.core.particles import Particles
+from edrl.core.precision import in_float64
+from edrl.core.statistics import Statistics
+
+Functions = Sequence[Callable[[Any], Any]]
+"""Functions h_1, ..., h_K, each from points [n] to values [n]: they stand for the statistics E[h_k(Z)]."""
+
+Route = Literal["span", "mixtures"]
+
+_SHARED = 0.01  # of the gap: how much the statistics of a witness's pair may differ before the backup
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Two distributions that share their statistics until they are backed up through r + gamma z.
+
+    The backup is the law of r + gamma Z for Z from mu, or from the mixture of mu and `rho` that gives mu the
+    share `weight`; and the same with nu in the place of mu.
+    """
+
+    mu: Particles  # [n]
+    nu: Particles  # [n']
+    reward: float
+    gamma: float
+    statistics_before: np.ndarray  # [K], of mu and of nu
+    backed_up_mu: np.ndarray  # [K]
+    backed_up_nu: np.ndarray  # [K]
+    statistic: int  # which of the K gives it away, from 0
+    gap: float  # |backed_up_mu - backed_up_nu| there
+    rho: Particles | None = None
+    weight: float = 1.0
+
+    def check(self, statistics: Statistics | Functions) -> float:
+        """The gap, computed anew from the distributions; an error unless mu and nu share the statistics."""
+        mu, nu, after_mu, after_nu = _values(statistics, self.mu, self.nu, *self.backups())
+        shared, gap = float(np.abs(mu - nu).max()), float(np.abs(after_mu - after_nu)[self.statistic])
+        if not shared <= _SHARED * gap:
+            right = f"mu and nu must share them to witness a gap of {gap:g}"
+            raise fail("difference of statistics", shared, right)
+        return gap
+
+    def backups(self) -> tuple[Particles, Particles]:
+        """The backed-up distributions, with mu and with nu."""
+        mu, nu = self.mu, self.nu
+        if self.rho is not None:
+            share = np.array([self.weight, 1 - self.weight])
+            mu, nu = _together(mu, self.rho).mixture(share), _together(nu, self.rho).mixture(share)
+        return mu.push(self.reward, self.gamma), nu.push(self.reward, self.gamma)
+
+    def __str__(self) -> str:
+        mixed = ""
+        if self.rho is not None:
+            mixed = f", in a mixture with 1 - {self.weight:.3g} of rho = {_written(self.rho)}"
+        return (
+            f"mu = {_written(self.mu)} and nu = {_written(self.nu)} share the statistics "
+            f"{_rounded(self.statistics_before)}; backed up through {self.reward:.3g} + {self.gamma:.3g} z"
+            f"{mixed}, they have {_rounded(self.backed_up_mu)} and {_rounded(self.backed_up_nu)}: "
+            f"a gap of {self.gap:.3g} in statistic {self.statistic + 1}"
+        )
+
+
+@dataclass(frozen=True)
+class Closedness:
+    """Whether statistics are Bellman closed, and why."""
+
+    closed: bool
+    route: Route
+    deviation: float  # the largest found, relative to the statistics' size: rounding error if closed
+    witness: Witness | None  # there is one unless closed
+    functions: Functions | Statistics | None = None  # of the route by span
+    points: np.ndarray | None = None
+
+    def coefficients(self, reward: float, gamma: float) -> np.ndarray:
+        """The Bellman equation [K, K + 1]: h(r + gamma x) = a_0 + A h(x), with a_0 in the first column."""
+        if not self.closed or self.functions is None or self.points is None:
+            right = "only closed expectations, found by span, have linear Bellman equations"
+            raise fail("(closed, route)", (self.closed, self.route), right)
+        design, size = _design(self.functions, self.points)
+        pushed = _features(self.functions, reward + gamma * self.points)
+        return np.linalg.lstsq(design.T, pushed.T, rcond=None)[0].T / size[:, 0]
+
+    def __str__(self) -> str:
+        if self.witness is not None:
+            return f"not Bellman closed: {self.witness}"
+        return f"Bellman closed to {self.deviation:.1e} (by {self.route})"
+
+
+def bellman_closed(
+    statistics: Statistics | Functions,
+    *,
+    interval: tuple[float, float] | None = None,
+    gammas: Sequence[float] = (0.5, 0.9),
+    rewards: Sequence[float] | None = None,
+    tolerance: float = 1e-9,
+    draws: int = 512,
+    seed: int = 0,
+    route: Route | None = None,
+) -> Closedness:
+    """Decide whether a family of statistics, or the expectations of functions, are Bellman closed.
+
+    The verdict is about distributions on `interval`, which must show what is special about the functions
+    (kinks, curvature): by default (-1, 1), or a family's support and, if nothing is found there, all that is
+    backed up into it. `rewards` are by default -0.7, 0, 0.4 and 1 times half its width. Deviations count if
+    they exceed `tolerance` times the statistic's size. `route` is by default the span where there are
+    functions; `draws` and `seed` are those of the other one.
+    """
+    check_number("tolerance", tolerance, 0.0, open_low=True)
+    support = getattr(statistics, "support", (-1.0, 1.0))
+    low, high = (support[0], support[-1]) if interval is None else interval
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise fail("interval", interval, "it must be two finite numbers, the lower one first")
+    if rewards is None:
+        rewards = (np.array([-0.7, 0.0, 0.4, 1.0]) * (high - low) / 2).tolist()
+    for i, gamma in enumerate(gammas):
+        check_number(f"gammas[{i}]", gamma, 0.0, 1.0, open_low=True)
+    for i, reward in enumerate(rewards):
+        check_number(f"rewards[{i}]", reward)
+    backups = [(float(reward), float(gamma)) for reward in rewards for gamma in gammas]
+    if not backups:
+        raise fail("(rewards, gammas)", (rewards, gammas), "at least one of each is needed")
+    has_functions = not isinstance(statistics, Statistics) or hasattr(statistics, "features")
+    route = route or ("span" if has_functions else "mixtures")
+    if route == "mixtures" and isinstance(statistics, Statistics):
+        return _by_mixtures(
+            statistics, (low, high), backups, tolerance, check_count("draws", draws, 200), seed
+        )
+    if route != "span" or not has_functions:
+        raise fail("route", route, '"span" is for functions and features, "mixtures" for families')
+    found = _by_span(statistics, (low, high), backups, tolerance)
+    if found.closed and interval is None and hasattr(statistics, "support"):
+        beyond = [(end - reward) / gamma for end in (low, high) for reward, gamma in backups]
+        found = _by_span(statistics, (min(low, *beyond), max(high, *beyond)), backups, tolerance)
+    return found
+
+
+def _by_span(
+    statistics: Statistics | Functions,
+    interval: tuple[float, float],
+    backups: list[tuple[float, float]],
+    tolerance: float,
+) -> Closedness:
+    """Regress h_k(r + gamma x) on {1, h(x)}: the span is closed if no residual is left (Theorem 4.3)."""
+    count = len(_features(statistics, np.asarray(interval)))
+    n = 16 * (count + 16)
+    # Chebyshev's points: polynomials are well-conditioned on them.
+    unit = -np.cos(np.pi * (np.arange(n) + 0.5) / n)
+    points = (interval[0] + interval[1]) / 2 + (interval[1] - interval[0]) / 2 * unit
+    design, size = _design(statistics, points)
+    _, spectrum, basis = np.linalg.svd(design, full_matrices=False)
+    basis = basis[spectrum > n * np.finfo(np.float64).eps * spectrum[0]]  # orthonormal, repetitions dropped
+    pushed = np.stack([_features(statistics, r + gamma * points) for r, gamma in backups])  # [G, K, n]
+    residual = pushed - pushed @ basis.T @ basis
+    residual -= residual @ basis.T @ basis  # once more: orthogonal to the last bit
+    relative = np.abs(residual).max(axis=-1) / np.maximum(size[1:, 0], np.abs(pushed).max(axis=(0, 2)))
+    deviation = float(relative.max())
+    if deviation <= tolerance:
+        return Closedness(True, "span", deviation, None, statistics, points)
+    g, k = np.unravel_index(int(relative.argmax()), relative.shape)
+    mu, nu = _extremal_pair(points, basis, residual[g, k])
+    before, *after = _values(statistics, mu, *(one.push(*backups[g]) for one in (mu, nu)))
+    gap = float(abs(after[0] - after[1])[k])
+    witness = Witness(mu, nu, *backups[g], before, after[0], after[1], int(k), gap)
+    return Closedness(False, "span", deviation, witness, statistics, points)
+
+
+def _extremal_pair(
+    points: np.ndarray, basis: np.ndarray, residual: np.ndarray
+) -> tuple[Particles, Particles]:
+    """Two distributions on `points` with equal expectations of the basis but not of the residual.
+
+    Its positive and negative parts, normalised, would do: the residual is orthogonal to 1 and to each h. The
+    best pair is found by a linear programme. By duality it is twice as far apart as h_k(r + gamma x) is from
+    the span in the uniform norm, and a vertex has at most K + 2 atoms.
+    """
+    n = len(points)
+    objective = residual / np.abs(residual).max()
+    rows = basis * np.sqrt(n)
+    equations = np.vstack([np.hstack([rows, -rows]), np.repeat([1.0, 0.0], n)])
+    right = np.append(np.zeros(len(rows)), 1.0)
+    found = linprog(np.concatenate([-objective, objective]), A_eq=equations, b_eq=right, method="highs-ds")
+    signed = found.x[:n] - found.x[n:] if found.success else objective
+    kept = np.abs(signed) > 1e-9
+    points, signed, rows = points[kept], signed[kept], basis[:, kept]
+    for _ in range(2):  # the programme is solved to about 1e-7: back into the null space, to the last bit
+        signed = signed - np.linalg.pinv(rows) @ (rows @ signed)
+    above, below = signed > 0, signed < 0
+    mu = Particles(points[above], signed[above] / signed[above].sum())
+    return mu, Particles(points[below], signed[below] / signed[below].sum())
+
+
+def _by_mixtures(
+    family: Statistics,
+    interval: tuple[float, float],
+    backups: list[tuple[float, float]],
+    tolerance: float,
+    draws: int,
+    seed: int,
+) -> Closedness:
+    """Random backups: does it matter whether a successor has mu or what is imputed from mu's statistics?
+
+    Backing up one distribution alone would not show it: quantiles and expectiles move along with r + gamma z.
+    """
+    rng = np.random.default_rng(seed)
+    atoms = 2 * family.size + 6
+
+    def random_distributions() -> Particles:
+        return Particles(rng.uniform(*interval, (draws, atoms)), rng.dirichlet(np.full(atoms, 0.7), draws))
+
+    mu, rho = random_distributions(), random_distributions()
+    weight = rng.uniform(0.1, 0.9, draws)
+    reward, gamma = rng.choice(np.array(backups), draws).T
+    before = np.asarray(_evaluate(family, mu))
+    nu = _impute(family, before)
+    share = np.stack([weight, 1 - weight], axis=-1)
+    backed_up = (_together(one, rho, axis=1).mixture(share).push(reward, gamma) for one in (mu, nu))
+    imputed, *after = np.asarray(_evaluate(family, _together(nu, *backed_up)))
+    size = np.abs(np.concatenate([before, *after])).max(axis=0)
+    size = np.where(size > 0, size, 1)
+    # Statistics that are only nearly shared may differ a little more after the backup: that is no gap.
+    unshared = (np.abs(imputed - before) / size).max(axis=-1)
+    usable = unshared <= tolerance / 100
+    if not usable.any():
+        right = f"in {draws} draws it never met the statistics asked for: an exact strategy is needed"
+        raise fail("relative residual of the imputation", float(unshared.min()), right)
+    relative = np.where(usable[:, None], np.abs(after[0] - after[1]) / size, 0)
+    deviation = float(relative.max())
+    if deviation <= tolerance:
+        return Closedness(True, "mixtures", deviation, None)
+    i, k = np.unravel_index(int(relative.argmax()), relative.shape)
+    gap = float(abs(after[0] - after[1])[i, k])
+    how = (float(reward[i]), float(gamma[i]))
+    values = (before[i], after[0][i], after[1][i])
+    witness = Witness(mu[i], nu[i], *how, *values, int(k), gap, rho[i], float(weight[i]))
+    return Closedness(False, "mixtures", deviation, witness)
+
+
+def _values(statistics: Statistics | Functions, *mus: Particles) -> np.ndarray:
+    """The statistics [m, K] of m distributions."""
+    mu = _together(*mus)
+    if isinstance(statistics, Statistics):
+        return np.asarray(_evaluate(statistics, mu))
+    features = [_features(statistics, atoms) for atoms in np.asarray(mu.atoms)]
+    return np.einsum("mkn,mn->mk", np.stack(features), np.asarray(mu.probs))
+
+
+def _together(*mus: Particles, axis: int = 0) -> Particles:
+    """Distributions of one batch shape stacked along a new axis, those with fewer atoms padded."""
+    most = max(mu.size for mu in mus)
+
+    def stacked(arrays: list[Any], mode: Any) -> np.ndarray:
+        pads = [[(0, 0)] * (array.ndim - 1) + [(0, most - array.shape[-1])] for array in arrays]
+        return np.stack([np.pad(a, pad, mode=mode) for a, pad in zip(arrays, pads, strict=True)], axis=axis)
+
+    return Particles(stacked([mu.atoms for mu in mus], "edge"), stacked([mu.probs for mu in mus], "constant"))
+
+
+@in_float64
+@jax.jit
+def _evaluate(family: Statistics, mu: Particles) -> Any:
+    return family.evaluate(mu)
+
+
+@in_float64
+@jax.jit
+def _impute(family: Statistics, values: Any) -> Particles:
+    return family.impute(values)
+
+
+@in_float64
+def _features(statistics: Statistics | Functions, x: np.ndarray) -> np.ndarray:
+    """h_k(x) as an array [K, n]."""
+    if isinstance(statistics, Statistics):
+        return np.asarray(statistics.features(x))  # type: ignore[attr-defined]
+    if callable(statistics) or not statistics:
+        raise fail(
+            "statistics", statistics, "it must be a family or a sequence of functions, e.g. [np.square]"
+        )
+    rows = [np.asarray(h(x), np.float64) for h in statistics]
+    for k, row in enumerate(rows):
+        if row.shape != x.shape or not np.isfinite(row).all():
+            right = f"each function must take points {x.shape} to finite numbers of the same shape"
+            raise fail(f"statistics[{k}](x).shape", row.shape, right)
+    return np.stack(rows)
+
+
+def _design(statistics: Statistics | Functions, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The functions 1, h_1, ..., h_K at the points [K + 1, n], scaled, and their sizes [K + 1, 1]."""
+    rows = np.vstack([np.ones_like(x), _features(statistics, x)])
+    size = np.abs(rows).max(axis=-1, keepdims=True)
+    size = np.where(size > 0, size, 1)
+    return rows / size, size
+
+
+def _rounded(values: np.ndarray) -> str:
+    return np.array2string(values, 10_000, 4, True, ", ", threshold=12, edgeitems=3)
+
+
+def _written(mu: Particles) -> str:
+    """A distribution on one line: its atoms and probabilities, or the first few of them."""
+    mu = mu.sorted()
+    terms = [f"{p:.3g} at {z:.4g}" for z, p in zip(mu.atoms, mu.probs, strict=True) if p > 0]
+    shown = terms if len(terms) <= 8 else [*terms[:6], f"... ({len(terms)} atoms)"]
+    return "{" + ", ".join(shown) + "}"

@@ -1,0 +1,164 @@
+"""Dynamic programming with imputed backups: policy evaluation and control (Algorithm 1, Appendix A)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from edrl.core.check import check_count, check_number
+from edrl.core.particles import Particles
+from edrl.core.precision import in_float64, is_concrete
+from edrl.core.statistics import Statistics
+from edrl.tabular.bellman import check_values, sweep
+from edrl.tabular.mdp import MDP
+from edrl.tabular.policy import Policy, as_policy
+from edrl.tabular.progress import track
+
+_SWEEPS_AT_ONCE = 64  # between two steps of the progress bar
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where dynamic programming ended: the statistics of every pair, and how it got there."""
+
+    family: Statistics
+    values: np.ndarray  # [S, A, K]
+    policy: Policy  # the one evaluated, or the one found
+    converged: bool
+    iterations: int
+    residuals: np.ndarray  # [iterations]: the largest change of any statistic in each sweep
+
+    def distributions(self) -> Particles:
+        """The imputed return distributions of all pairs, [S, A, n]."""
+        return self.family.impute(self.values)
+
+    def means(self) -> np.ndarray:
+        """The expected returns [S, A] that the statistics encode."""
+        return np.asarray(self.family.mean(self.values))
+
+
+@in_float64
+def greedy_policy(
+    family: Statistics, values: Any, risk: Callable[[Particles], Any] | None = None, epsilon: float = 0.0
+) -> Policy:
+    """Take the action of highest expected return (or `risk`), and with probability `epsilon` a random one.
+
+    Actions are compared by one number each, so that one action's statistics are followed as a whole: a maximum over
+    actions statistic by statistic would be the distribution of no action.
+    """
+    worth = family.mean(values) if risk is None else risk(family.impute(values))
+    best = jnp.argmax(worth, axis=-1, keepdims=True).astype(jnp.int32)
+    if is_concrete(epsilon) and epsilon == 0:
+        return Policy(best, jnp.ones(best.shape))
+    actions = jnp.broadcast_to(jnp.arange(worth.shape[-1], dtype=jnp.int32), worth.shape)
+    return Policy(actions, (1 - epsilon) * (actions == best) + epsilon / worth.shape[-1])
+
+
+@in_float64
+def evaluate(
+    mdp: MDP,
+    policy: Any,
+    family: Statistics,
+    *,
+    tolerance: float = 1e-9,
+    max_iterations: int = 10_000,
+    initial: Any = None,
+    progress: bool = False,
+) -> Solution:
+    """Iterate imputed backups (Algorithm 1) for a policy until no statistic changes by more than `tolerance`.
+
+    `policy` is whatever `as_policy` takes; `initial` are values [S, A, K], by default those of a zero return.
+    Not every pair of statistics and strategy has a fixed point: look at `converged`.
+    """
+    policy = as_policy(mdp, policy)
+    return _iterate(mdp, family, policy, None, 0.0, tolerance, max_iterations, initial, progress)
+
+
+@in_float64
+def control(
+    mdp: MDP,
+    family: Statistics,
+    *,
+    risk: Callable[[Particles], Any] | None = None,
+    epsilon: float = 0.0,
+    tolerance: float = 1e-9,
+    max_iterations: int = 10_000,
+    initial: Any = None,
+    progress: bool = False,
+) -> Solution:
+    """Iterate imputed backups for the policy that is greedy on the current means, or on a `risk` measure.
+
+    With `epsilon` the policy is SARSA's: epsilon-greedy, evaluated as such. `risk` maps `Particles` to worths, as
+    the measures of `edrl.core.risk` do. Greedy policies can alternate for ever: look at `converged`.
+    """
+    check_number("epsilon", epsilon, 0.0, 1.0)
+    return _iterate(mdp, family, None, risk, epsilon, tolerance, max_iterations, initial, progress)
+
+
+def _iterate(
+    mdp: MDP,
+    family: Statistics,
+    policy: Policy | None,
+    risk: Callable[[Particles], Any] | None,
+    epsilon: float,
+    tolerance: float,
+    max_iterations: int,
+    initial: Any,
+    progress: bool,
+) -> Solution:
+    check_number("tolerance", tolerance, 0.0)
+    check_count("max_iterations", max_iterations, 1)
+    values = initial_values(mdp, family, initial)
+    residuals = np.zeros(0)
+    change = np.inf
+    with track("dynamic programming", max_iterations, progress) as advance:
+        while len(residuals) < max_iterations and change > tolerance:  # false for NaN: nothing comes after it
+            at_most = min(_SWEEPS_AT_ONCE, max_iterations - len(residuals))
+            # None and not 0 for a greedy policy: it has one action a state, an epsilon-greedy one has all.
+            values, block, done = _sweeps(mdp, family, policy, risk, epsilon or None, values, tolerance, at_most)
+            residuals = np.concatenate([residuals, np.asarray(block)[: int(done)]])
+            change = residuals[-1]
+            advance(int(done), f"change {change:.1e}")
+    found = greedy_policy(family, values, risk, epsilon) if policy is None else policy
+    found = jax.tree.map(np.asarray, found)
+    return Solution(family, np.asarray(values), found, bool(change <= tolerance), len(residuals), residuals)
+
+
+@jax.jit(static_argnames="risk")
+def _sweeps(
+    mdp: MDP,
+    family: Statistics,
+    policy: Policy | None,
+    risk: Callable[[Particles], Any] | None,
+    epsilon: Any | None,
+    values: Any,
+    tolerance: Any,
+    at_most: Any,
+) -> tuple[Any, Any, Any]:
+    """Up to `at_most` sweeps, fewer once the change is within tolerance; the change in each of them."""
+
+    def body(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        values, changes, done = state
+        current = policy
+        if current is None:
+            current = greedy_policy(family, values, risk, 0.0 if epsilon is None else epsilon)
+        updated = sweep(mdp, current, family, values)
+        return updated, changes.at[done].set(jnp.max(jnp.abs(updated - values))), done + 1
+
+    def unfinished(state: tuple[Any, Any, Any]) -> Any:
+        _, changes, done = state
+        return (done < at_most) & ((done == 0) | (changes[done - 1] > tolerance))
+
+    return jax.lax.while_loop(unfinished, body, (values, jnp.zeros(_SWEEPS_AT_ONCE), 0))
+
+
+def initial_values(mdp: MDP, family: Statistics, initial: Any) -> Any:
+    """Values [S, A, K] to start from: the given ones, or those of a return that is always zero."""
+    shape = (mdp.num_states, mdp.num_actions, family.size)
+    if initial is None:
+        nothing = family.evaluate(Particles(jnp.zeros((1,)), jnp.ones((1,))))
+        return jnp.broadcast_to(nothing, shape)
+    return check_values("initial", mdp, family, initial)

@@ -1,0 +1,221 @@
+"""`MDP`: a finite Markov decision process with random rewards, stored sparsely (Section 2 of the paper)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from edrl.core.check import check_count, check_number, fail
+from edrl.core.particles import Particles
+from edrl.core.precision import keep_precision
+from edrl.tabular import constructors
+from edrl.tabular.constructors import Transitions
+from edrl.tabular.laws import PARTICLES, ContinuousLaws
+
+
+class MDP(eqx.Module):
+    """A finite MDP with S states, A actions, and at most B successors of each pair of them.
+
+    Build one with `from_dense`, `from_arrays`, `from_lists`, `from_function` or `from_gymnasium`: these check
+    what they are given. Branch b of state x and action a leads to the state `successors[x, a, b]` with
+    probability `probs[x, a, b]` and pays a reward with the law `rewards[x, a, b]`. Padding has probability 0
+    and points at the state itself. The return from a terminal state is 0: its rows are a self loop without
+    reward.
+
+    Continuous rewards are held twice: discretised in `rewards`, for dynamic programming, and exactly in
+    `laws`, for sampling. `law_error` is the price of the former in the integrated CDF P(x) = E[(x - R)+].
+    """
+
+    successors: Any  # int32 [S, A, B]
+    probs: Any  # [S, A, B]
+    rewards: Particles  # [S, A, B, R]
+    terminal: Any  # bool [S]
+    start: Any  # [S], the distribution of the first state
+    gamma: float
+    law_error: Any  # [S, A], the largest |P - P_discretised| of the rewards, averaged over successors
+    laws: ContinuousLaws | None = None  # [S, A, B]
+    state_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
+    action_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        successors: Any,
+        probs: Any,
+        rewards: Any,
+        gamma: float,
+        *,
+        terminal: Any = None,
+        start: Any = None,
+        laws: ContinuousLaws | None = None,
+        reward_atoms: int = 64,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> "MDP":
+        """From `successors`, `probs` and `rewards` [S, A, B]; rewards may also be `Particles` [S, A, B, R].
+
+        `terminal` is a mask [S] or a list of states, whose rows may be all zeros; without it, the states that
+        all actions keep without reward. `start` is a distribution [S] or a state, by default state 0. `laws`
+        replace the rewards where their kind is not 0, and are discretised into `reward_atoms` atoms. `gamma`
+        is in [0, 1], and 1 only if every policy reaches a terminal state with probability one.
+        """
+        table = constructors.tabulate(successors, probs, rewards, laws, terminal, reward_atoms)
+        num_states, num_actions = table.law_error.shape
+        gamma = check_number("gamma", gamma, 0.0, 1.0)
+        if gamma == 1:
+            _check_episodes_end(table)
+        return cls(
+            successors=table.successors,
+            probs=table.probs,
+            rewards=table.rewards,
+            terminal=table.terminal,
+            start=_as_start(start, num_states),
+            gamma=gamma,
+            law_error=table.law_error,
+            laws=table.laws,
+            state_names=_names("state_names", state_names, num_states),
+            action_names=_names("action_names", action_names, num_actions),
+        )
+
+    @classmethod
+    def from_dense(cls, transitions: Any, rewards: Any, gamma: float, **options: Any) -> "MDP":
+        """From `transitions [S, A, S]` and `rewards`: arrays or `Particles` of shape [S, A] or [S, A, S].
+
+        The options (`terminal`, `start`, names) are those of `from_arrays`.
+        """
+        return cls.from_arrays(*constructors.dense_to_arrays(transitions, rewards), gamma, **options)
+
+    @classmethod
+    def from_lists(
+        cls, transitions: Mapping[int, Any] | Sequence[Any], gamma: float, **options: Any
+    ) -> "MDP":
+        """From lists `transitions[x][a]` of (probability, next state, reward), in lists or dictionaries.
+
+        A reward is a number, `Particles`, or a law. A state without transitions is terminal; in a dictionary
+        it need not be there. The options are those of `from_arrays`.
+        """
+        successors, probs, rewards, laws = constructors.lists_to_arrays(transitions)
+        return cls.from_arrays(successors, probs, rewards, gamma, laws=laws, **options)
+
+    @classmethod
+    def from_function(
+        cls,
+        step: Callable[[int, int], Transitions],
+        num_states: int,
+        num_actions: int,
+        gamma: float,
+        **options: Any,
+    ) -> "MDP":
+        """From `step(x, a)`, which returns a list of (probability, next state, reward) as in `from_lists`."""
+        states = range(check_count("num_states", num_states, 1))
+        actions = range(check_count("num_actions", num_actions, 1))
+        return cls.from_lists([[step(x, a) for a in actions] for x in states], gamma, **options)
+
+    @classmethod
+    def from_gymnasium(cls, env_or_id: Any, gamma: float, **options: Any) -> "MDP":
+        """From the table `P` of a Gymnasium environment, or its name: FrozenLake, CliffWalking, Taxi.
+
+        States keep their numbers; one end state is added, to which all transitions lead that end the episode.
+        """
+        lists, start = constructors.gymnasium_lists(env_or_id)
+        return cls.from_lists(lists, gamma, **{"start": start, **options})
+
+    @property
+    def num_states(self) -> int:
+        """S, terminal states included."""
+        return int(self.probs.shape[0])
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+        return int(self.probs.shape[1])
+
+    @property
+    def num_transitions(self) -> int:
+        """The number of branches with positive probability."""
+        return int(np.count_nonzero(self.probs))
+
+    @keep_precision
+    def sample_branch(self, key: jax.Array, state: Any, action: Any) -> Any:
+        """A random branch b in [0, B): the next state is `successors[state, action, b]`."""
+        levels = jnp.cumsum(jnp.asarray(self.probs)[state, action], axis=-1)
+        draw = jax.random.uniform(key, levels.shape[:-1], levels.dtype)
+        # Strictly below the total, so that neither padding nor a total rounded below 1 is ever reached.
+        return jnp.sum(levels <= (draw * levels[..., -1])[..., None], axis=-1)
+
+    @keep_precision
+    def sample_reward(self, key: jax.Array, state: Any, action: Any, branch: Any) -> Any:
+        """A draw from the reward's own law: continuous where `laws` says so, otherwise the particles."""
+        key_atom, key_law = jax.random.split(key)
+
+        def here(table: Any) -> jax.Array:
+            return jnp.asarray(table)[state, action, branch]
+
+        reward = Particles(here(self.rewards.atoms), here(self.rewards.probs)).sample(key_atom)
+        if self.laws is None:
+            return reward
+        law = jax.tree.map(here, self.laws)
+        return jnp.where(law.kind == PARTICLES, reward, law.sample(key_law))
+
+
+def _as_start(start: Any, num_states: int) -> np.ndarray:
+    """The start distribution [S], from itself, from one state, or from None: state 0."""
+    if start is None or isinstance(start, int | np.integer):
+        state = check_count("start", int(start or 0), 0)
+        if state >= num_states:
+            raise fail("start", start, f"it must be a state, a number from 0 to {num_states - 1}")
+        return (np.arange(num_states) == state).astype(np.float64)
+    array = np.asarray(start, np.float64)
+    if array.shape != (num_states,):
+        raise fail("start.shape", array.shape, f"one probability a state is needed: ({num_states},)")
+    if not (array >= 0).all():
+        x = int(np.argmin(array >= 0))
+        raise fail(
+            f"start[{x}]", float(array[x]), f"the probability to start in state {x} must be at least 0"
+        )
+    if not abs(array.sum() - 1) <= constructors.SUM_TOLERANCE:
+        raise fail("sum of start", float(array.sum()), "the start probabilities must sum to 1")
+    return array
+
+
+def _check_episodes_end(table: constructors.Table) -> None:
+    """Refuse an undiscounted MDP in which some policy never reaches a terminal state.
+
+    From the terminal states backwards, an action is struck out once one of its successors is, and a state
+    once all its actions are. What remains is the largest set in which some policy can stay for ever.
+    """
+    num_states, num_actions, _ = table.probs.shape
+    x, a, b = np.nonzero(table.probs)
+    order = np.argsort(table.successors[x, a, b], kind="stable")
+    pairs = (x * num_actions + a)[order]  # the pairs (x, a), grouped by the state to which they can lead
+    counts = np.bincount(table.successors[x, a, b], minlength=num_states)
+    first = np.cumsum(counts) - counts
+    open_action = np.ones((num_states, num_actions), bool)
+    staying = ~table.terminal
+    struck = np.flatnonzero(table.terminal)
+    while struck.size:
+        count = counts[struck]
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        into = pairs[np.repeat(first[struck], count) + within]
+        open_action.flat[into] = False
+        hit = np.unique(into // num_actions)
+        struck = hit[staying[hit] & ~open_action[hit].any(-1)]
+        staying[struck] = False
+    if staying.any():
+        state = int(np.argmax(staying))
+        action = int(np.argmax(open_action[state]))
+        raise fail(
+            "gamma",
+            1.0,
+            f"an episode can go on for ever from state {state} by action {action}; use gamma < 1, "
+            "or let every policy reach a terminal state",
+        )
+
+
+def _names(argument: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+    if names is not None and len(names) != count:
+        raise fail(argument, names, f"{count} names are needed")
+    return None if names is None else tuple(names)

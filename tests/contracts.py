@@ -1,0 +1,71 @@
+"""Every family, strategy and algorithm, once: a contract test runs over these lists. A new one is one line here."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import edrl
+from edrl import Categorical, Expectiles, HuberQuantiles, Mean, Moments, Particles, Quantiles, midpoints
+
+
+@dataclass(frozen=True)
+class Case:
+    """A family with what it promises."""
+
+    name: str
+    family: edrl.Statistics
+    exact: bool = True  # impute is exact on consistent values
+    consistency: float = 1e-9  # relative to the values' scale, in float64
+
+
+FAMILIES = [
+    Case("mean", Mean()),
+    Case("moments-1", Moments(1)),
+    Case("moments-2", Moments(2)),
+    Case("moments-5", Moments(5), consistency=1e-7),
+    Case("categorical-2", Categorical((-4.0, 4.0))),
+    Case("categorical-21", Categorical(np.linspace(-4, 4, 21))),
+    Case("categorical-uneven", Categorical((-5.0, -1.0, 0.0, 0.25, 3.0, 6.0))),
+    Case("quantiles-1", Quantiles(1)),
+    Case("quantiles-11", Quantiles(11)),
+    Case("quantiles-uneven", Quantiles((0.01, 0.2, 0.25, 0.9))),
+    Case("huber-1", HuberQuantiles(1), consistency=1e-6),
+    Case("huber-9", HuberQuantiles(9, kappa=1.0), consistency=1e-6),
+    Case("expectiles-1", Expectiles(1)),
+    Case("expectiles-2", Expectiles(2)),
+    Case("expectiles-11", Expectiles(11)),
+    Case("expectiles-midpoints-10", Expectiles(midpoints(10))),
+    Case("expectiles-low-side", Expectiles((0.05, 0.2, 0.4))),
+    Case("expectiles-51", Expectiles(51)),
+    Case("expectiles-knots", Expectiles(11, impute="exact-knots")),
+    Case("expectiles-gaps", Expectiles(11, impute="exact-gaps")),
+    Case("expectiles-maximum-entropy", Expectiles(5, impute="maximum-entropy"), exact=False),
+    Case("expectiles-equal-weights", Expectiles(5, impute="equal-weights"), exact=False),
+    Case("expectiles-scipy-root", Expectiles(5, impute="scipy-root"), exact=False),
+    Case("expectiles-scipy-minimize", Expectiles(5, impute="scipy-minimize"), exact=False),
+    Case("expectiles-naive", Expectiles(11, impute="as_samples"), exact=False),
+    Case("huber-naive", HuberQuantiles(9, impute="as_samples"), exact=False),
+]
+
+EXACT = [case for case in FAMILIES if case.exact]
+ON_THE_HOST = ("expectiles-scipy-root", "expectiles-scipy-minimize")  # slow: one solver call a row
+
+ALGORITHMS = [edrl.algorithm(name, size=None, support=(-20.0, 20.0)) for name in edrl.ALGORITHMS]
+
+
+def named(cases: list[Any]) -> dict[str, Any]:
+    """The arguments of `pytest.mark.parametrize` for a list of cases."""
+    return {"argvalues": cases, "ids": [case.name for case in cases]}
+
+
+def random_particles(seed: int, batch: int = 16, atoms: int = 12) -> Particles:
+    """A batch of varied distributions: dense, sparse, with repeated atoms, with weightless atoms, and Diracs."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(batch, atoms)) * rng.uniform(0.1, 2, size=(batch, 1))
+    z[batch // 4 : batch // 2] = np.round(z[batch // 4 : batch // 2])
+    p = rng.dirichlet(np.full(atoms, 0.7), size=batch)
+    p[:, -2:] = 0
+    p[-1] = 0
+    p[-1, 0] = 1
+    return Particles(z, p / p.sum(-1, keepdims=True))

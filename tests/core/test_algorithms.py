@@ -1,0 +1,47 @@
+"""The named algorithms are the pairs of statistics and strategy that the paper says they are."""
+
+import pytest
+from contracts import ALGORITHMS
+
+import edrl
+
+
+def test_every_algorithm_builds() -> None:
+    assert len(ALGORITHMS) == len(edrl.ALGORITHMS) >= 12
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "strategy"),
+    [
+        ("DQN", 1, "dirac"),
+        ("C51", 50, "categorical"),
+        ("QR-DQN", 200, "as_samples"),
+        ("ER-DQN", 11, "exact"),
+        ("ER-DQN-naive", 201, "as_samples"),
+        ("EDRL-naive", 11, "as_samples"),
+        ("Huber-QDRL-imputation", 11, "maximum-entropy"),
+    ],
+)
+def test_sizes_and_strategies(name: str, size: int, strategy: str) -> None:
+    family = edrl.algorithm(name, support=(-10.0, 10.0))
+    assert family.size == size
+    assert family.strategy == edrl.STRATEGIES[strategy]
+
+
+def test_er_dqn_levels() -> None:
+    """Appendix D.1: eleven levels from 0.01 to 0.99, the sixth of them exactly 1/2, so that the mean is the mean."""
+    taus = edrl.algorithm("ER-DQN").taus  # type: ignore[attr-defined]
+    assert (taus[0], taus[5], taus[10]) == (0.01, 0.5, 0.99)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 11, 51, 201])
+def test_odd_numbers_of_levels_contain_one_half(k: int) -> None:
+    assert 0.5 in edrl.evenly_spaced(k)
+    assert 0.5 in edrl.midpoints(k)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match=r"name = 'C52'.*'C51'"):
+        edrl.algorithm("C52")
+    with pytest.raises(ValueError, match=r"support = None.*C51 needs the range"):
+        edrl.algorithm("C51")

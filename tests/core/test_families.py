@@ -1,0 +1,251 @@
+"""The contract of every family of statistics: evaluate, loss, mean and impute fit together."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+from contracts import EXACT, FAMILIES, ON_THE_HOST, Case, named, random_particles
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edrl import Categorical, Expectiles, HuberQuantiles, Mean, Moments, Particles, Quantiles
+
+every_family = pytest.mark.parametrize("case", **named(FAMILIES))
+every_exact_family = pytest.mark.parametrize("case", **named(EXACT))
+
+
+@every_family
+def test_shapes(case: Case) -> None:
+    """Values are [..., K] for distributions [..., n]; loss and mean are [...]."""
+    mu = random_particles(0, batch=6)
+    mu = Particles(mu.atoms.reshape(2, 3, -1), mu.probs.reshape(2, 3, -1))
+    values = case.family.evaluate(mu)
+    assert values.shape == (2, 3, case.family.size)
+    assert case.family.loss(values, mu).shape == (2, 3)
+    assert case.family.mean(values).shape == (2, 3)
+    assert case.family.impute(values).shape == (2, 3)
+
+
+@every_exact_family
+def test_imputation_is_consistent(case: Case) -> None:
+    """s(Psi(s(mu))) = s(mu) (Definition 3.4)."""
+    values = np.asarray(case.family.evaluate(random_particles(1)))
+    scale = np.maximum(1, np.abs(values).max())
+    assert np.abs(case.family.residual(values)).max() <= case.consistency * scale
+
+
+@every_family
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), log_scale=st.sampled_from([-6, -2, 0, 2, 6]))
+def test_imputation_is_total(case: Case, seed: int, log_scale: int) -> None:
+    """Any finite values give a distribution (`Particles` refuses anything else) with a finite residual."""
+    if case.name in ON_THE_HOST and seed % 5:
+        return  # a solver call a row: a fifth of the examples will do
+    rng = np.random.default_rng(seed)
+    values = 10.0**log_scale * rng.normal(size=(4, case.family.size))
+    values[0] = values[0, 0]
+    values[1] = np.round(values[1])
+    assert np.isfinite(np.asarray(case.family.impute(values).atoms)).all()
+
+
+@every_family
+def test_loss_is_minimised_at_the_statistics(case: Case) -> None:
+    """evaluate(mu) minimises loss(., mu): no step in any direction does better (Section 3.4 (i))."""
+    family, mu = case.family, random_particles(2)
+    values = np.asarray(family.evaluate(mu))
+    least = np.asarray(family.loss(values, mu))
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 1e-1, 1.0):
+        other = values + size * rng.normal(size=values.shape)
+        assert (family.loss(other, mu) >= least - 1e-12 * np.maximum(1, np.abs(least))).all()
+
+
+@every_family
+def test_loss_is_affine_in_the_target(case: Case) -> None:
+    """L(v; w mu + (1-w) nu) = w L(v; mu) + (1-w) L(v; nu): sampled gradients are unbiased (Section 3.4 (ii))."""
+    family, mu, nu = case.family, random_particles(3), random_particles(4)
+    values = np.random.default_rng(5).normal(size=(*mu.shape, family.size))
+    both = Particles(np.concatenate([mu.atoms, nu.atoms], -1), np.concatenate([0.3 * mu.probs, 0.7 * nu.probs], -1))
+    expected = 0.3 * family.loss(values, mu) + 0.7 * family.loss(values, nu)
+    np.testing.assert_allclose(family.loss(values, both), expected, rtol=1e-12)
+
+
+@every_family
+def test_score_is_the_gradient_of_the_loss(case: Case) -> None:
+    """The gradient of loss(., mu) is E_mu[score]: one definition of the statistic, not two."""
+    family, mu = case.family, random_particles(6)
+    values = np.random.default_rng(7).normal(size=(*mu.shape, family.size))
+    with jax.enable_x64(True):
+        gradient = jax.grad(lambda v: jnp.sum(family.loss(v, mu)))(jnp.asarray(values))
+    expected = np.sum(np.asarray(family.score(values, mu.atoms)) * mu.probs[..., None, :], axis=-1)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-10, atol=1e-12)
+
+
+@every_family
+def test_mean_of_exact_families_is_the_mean_where_they_encode_it(case: Case) -> None:
+    """mean(values) is E[Z] if the family determines it (Section 4.3), and always that of a valid imputation."""
+    family, mu = case.family, random_particles(8)
+    values = family.evaluate(mu)
+    encodes = isinstance(family, Mean | Moments) or (isinstance(family, Expectiles) and 0.5 in family.taus)
+    covered = isinstance(family, Categorical) and np.abs(mu.atoms).max() <= min(-family.support[0], family.support[-1])
+    if encodes or covered:
+        np.testing.assert_allclose(family.mean(values), mu.mean(), atol=1e-12)
+    else:
+        assert np.isfinite(family.mean(values)).all()
+
+
+@every_family
+def test_precision_follows_the_input(case: Case) -> None:
+    """float32 in, float32 out; NumPy's float64 in, float64 out, without a global switch."""
+    family, mu = case.family, random_particles(9, batch=4)
+    assert np.asarray(family.evaluate(mu)).dtype == np.float64
+    single = Particles(jnp.asarray(mu.atoms, jnp.float32), jnp.asarray(mu.probs, jnp.float32))
+    values = family.evaluate(single)
+    assert values.dtype == jnp.float32
+    assert family.loss(values, single).dtype == jnp.float32
+    assert family.impute(values).atoms.dtype == jnp.float32
+
+
+@every_family
+def test_families_are_static_and_hashable(case: Case) -> None:
+    """Equal families share one compilation: a family is data, not an object of its own."""
+    count = 0
+
+    @jax.jit
+    def evaluate(family: object, mu: Particles) -> jax.Array:
+        nonlocal count
+        count += 1
+        return family.evaluate(mu)  # type: ignore[attr-defined]
+
+    mu = Particles(jnp.zeros((2, 3)), jnp.full((2, 3), 1 / 3))
+    evaluate(case.family, mu)
+    evaluate(jax.tree.unflatten(jax.tree.structure(case.family), jax.tree.leaves(case.family)), mu)
+    assert count == 1
+    assert hash(case.family) == hash(case.family)
+
+
+# What single families compute, against independent oracles.
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 2**32 - 1), tau=st.floats(0.01, 0.99))
+def test_expectiles_against_scipy(seed: int, tau: float) -> None:
+    mu = random_particles(seed, batch=4)
+    for atoms, probs, value in zip(mu.atoms, mu.probs, np.asarray(Expectiles((tau,)).evaluate(mu))[:, 0], strict=True):
+        kept = probs > 0
+        oracle = scipy.stats.expectile(atoms[kept], tau, weights=probs[kept])
+        assert value == pytest.approx(oracle, abs=1e-9 * max(1.0, np.ptp(atoms)))
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 2**32 - 1), tau=st.floats(0.02, 0.98), kappa=st.sampled_from([1e-3, 0.5, 1.0, 30.0]))
+def test_huber_quantiles_against_brute_force(seed: int, tau: float, kappa: float) -> None:
+    """The minimiser of Equation (11), found by a bounded scalar search."""
+    mu = random_particles(seed, batch=4)
+    family = HuberQuantiles((tau,), kappa)
+    values = np.asarray(family.evaluate(mu))
+    for row in range(4):
+        one = mu[row]
+
+        def slope(q: float, one: Particles = one) -> float:
+            error = one.atoms - q
+            weight = np.where(error > 0, tau, 1 - tau)
+            return float(-np.sum(one.probs * weight * np.clip(error, -kappa, kappa)))
+
+        width = max(float(np.ptp(one.atoms)), 1e-3)
+        q = float(values[row, 0])
+        # At the minimiser the monotone slope changes sign.
+        assert slope(q - 1e-9 * width) <= 1e-9 * kappa
+        assert slope(q + 1e-9 * width) >= -1e-9 * kappa
+
+
+def test_huber_quantiles_between_quantiles_and_expectiles() -> None:
+    """A wide Huber loss is the expectile loss, a narrow one tends to the quantile loss."""
+    mu = random_particles(11)
+    taus = Expectiles(7).taus
+    wide = HuberQuantiles(taus, kappa=1e3).evaluate(mu)
+    np.testing.assert_allclose(wide, Expectiles(taus).evaluate(mu), atol=1e-9)
+    # Away from levels that a cumulative probability hits exactly, quantiles move by at most kappa.
+    narrow = HuberQuantiles(taus, kappa=1e-6).evaluate(mu)
+    np.testing.assert_allclose(narrow, Quantiles(taus).evaluate(mu), atol=2e-6)
+
+
+def test_quantiles_against_numpy() -> None:
+    """On equally weighted samples, the inverted CDF of `numpy.quantile`."""
+    samples = np.random.default_rng(0).normal(size=(20, 17))
+    family = Quantiles(9)
+    oracle = np.quantile(samples, family.taus, axis=-1, method="inverted_cdf").T
+    np.testing.assert_array_equal(family.evaluate(Particles(samples)), oracle)
+
+
+def test_categorical_probabilities_and_back() -> None:
+    """Values and probabilities on the support determine each other."""
+    family = Categorical(np.linspace(-1, 1, 5))
+    probs = np.random.default_rng(0).dirichlet(np.ones(5), size=10)
+    np.testing.assert_allclose(family.probabilities(family.from_probabilities(probs)), probs, atol=1e-15)
+
+
+@pytest.mark.parametrize("atom", [-1.0, -0.5, 0.0, 1.0, 1.0 + 1e-12, 5.0, -5.0, 0.3])
+def test_categorical_projection_loses_no_mass(atom: float) -> None:
+    """An atom on a bin, on the edge of the support or beyond it keeps its whole probability (Equation (12))."""
+    family = Categorical(np.linspace(-1, 1, 5))
+    probs = np.asarray(family.probabilities(family.evaluate(Particles([atom]))))
+    assert probs.sum() == pytest.approx(1, abs=1e-15)
+    assert probs @ np.asarray(family.support) == pytest.approx(np.clip(atom, -1, 1), abs=1e-12)
+
+
+def test_categorical_outputs() -> None:
+    """C51's cross-entropy on raw outputs is minimised by the outputs whose softmax is the projected target."""
+    family, target = Categorical(np.linspace(-1, 1, 5)), Particles([-0.6, 0.1, 0.9], [0.2, 0.5, 0.3])
+    best = np.log(np.asarray(family.probabilities(family.evaluate(target))))
+    np.testing.assert_allclose(family.link(best), family.evaluate(target), atol=1e-12)
+    rng = np.random.default_rng(0)
+    least = family.loss_on_outputs(best, target)
+    assert all(family.loss_on_outputs(best + 0.1 * rng.normal(size=5), target) > least for _ in range(20))
+
+
+def test_losses_by_hand() -> None:
+    """Sums over statistics and means over target atoms, nothing divided by K or kappa."""
+    values, target = np.array([0.0, 1.0]), Particles([2.0, -1.0], [0.25, 0.75])
+    taus = (0.25, 0.5)
+    quantile = 0.25 * (0.25 * 2 + 0.5 * 1) + 0.75 * (0.75 * 1 + 0.5 * 2)
+    assert Quantiles(taus).loss(values, target) == pytest.approx(quantile)
+    expectile = 0.25 * (0.25 * 4 + 0.5 * 1) + 0.75 * (0.75 * 1 + 0.5 * 4)
+    assert Expectiles(taus).loss(values, target) == pytest.approx(expectile)
+    # H_2(2) = 2, H_2(1) = 1/2, H_2(-1) = 1/2, H_2(-2) = 2.
+    huber = 0.25 * (0.25 * 2 + 0.5 * 0.5) + 0.75 * (0.75 * 0.5 + 0.5 * 2)
+    assert HuberQuantiles(taus, kappa=2.0).loss(values, target) == pytest.approx(huber)
+
+
+def test_tau_runs_along_the_statistics_axis() -> None:
+    """A batch as large as the number of atoms must not let the taus broadcast along the wrong axis."""
+    family, mu = Quantiles(3), Particles(np.arange(9.0).reshape(3, 3))
+    values = np.zeros((3, 3))
+    each = [family.loss(values[row], mu[row]) for row in range(3)]
+    np.testing.assert_allclose(family.loss(values, mu), each)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Expectiles((0.5, 0.2)), r"taus\[0:2\] = \[0.5, 0.2\].*increase"),
+        (lambda: Expectiles((0.2, 0.2)), r"taus\[0:2\].*repeated"),
+        (lambda: Quantiles((0.0, 0.5)), r"taus\[0\] = 0.0.*between 0 and 1"),
+        (lambda: Quantiles((0.5, float("nan"))), r"taus\[1\] = nan"),
+        (lambda: Quantiles(0), r"taus = 0.*at least 1"),
+        (lambda: Expectiles(()), r"taus = \(\).*non-empty"),
+        (lambda: Categorical((1.0,)), r"support.*at least two"),
+        (lambda: Categorical((1.0, 0.0)), r"support\[0:2\]"),
+        (lambda: Categorical((0.0, float("inf"))), r"support\[1\] = inf"),
+        (lambda: HuberQuantiles(3, kappa=0), r"kappa = 0.*Quantiles"),
+        (lambda: HuberQuantiles(3, kappa=-1.0), r"kappa = -1.0"),
+        (lambda: HuberQuantiles(3, kappa=float("nan")), r"kappa = nan"),
+        (lambda: Moments(0), r"k = 0.*at least 1"),
+        (lambda: Expectiles(3, impute="nearest"), r"impute = 'nearest'.*exact"),
+    ],
+)
+def test_bad_arguments_are_named(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
