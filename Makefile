@@ -12,7 +12,7 @@ $(VENV)/installed: pyproject.toml
 	touch $@
 
 test: $(VENV)/installed  ## install what is needed and run the test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/installed  ## ruff
 	$(BIN)/ruff check .

@@ -14,7 +14,9 @@ from edrl.core.imputation.scipy_reference import solve_rows
 def consistent_values(family: Expectiles, batch: int, seed: int = 0) -> np.ndarray:
     """The expectiles of random distributions."""
     rng = np.random.default_rng(seed)
-    return np.asarray(family.evaluate(Particles(rng.normal(size=(batch, 32)), rng.dirichlet(np.ones(32), batch))))
+    return np.asarray(
+        family.evaluate(Particles(rng.normal(size=(batch, 32)), rng.dirichlet(np.ones(32), batch)))
+    )
 
 
 def against_scipy() -> dict[str, Any]:
@@ -29,7 +31,9 @@ def against_scipy() -> dict[str, Any]:
         )
         many = consistent_values(family, 300, seed=1)
         atoms, success = solve_rows(family, many, "root")
-        scipy_error = np.abs(np.asarray(family.evaluate(Particles(atoms))) - many).max(-1) / np.ptp(many, axis=-1)
+        scipy_error = np.abs(np.asarray(family.evaluate(Particles(atoms))) - many).max(-1) / np.ptp(
+            many, axis=-1
+        )
         our_error = np.abs(np.asarray(family.residual(many))).max(-1) / np.ptp(many, axis=-1)
     return {
         **result,
@@ -66,4 +70,7 @@ def growth() -> dict[str, Any]:
 
 
 def run() -> dict[str, Any]:
-    return {"exact imputation against scipy.optimize.root, 32 x 11": against_scipy(), "growth with K": growth()}
+    return {
+        "exact imputation against scipy.optimize.root, 32 x 11": against_scipy(),
+        "growth with K": growth(),
+    }

@@ -1,11 +1,13 @@
 """Precision follows the input: what is computed in which dtype, and that nothing global changes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from edrl.core.precision import as_float, as_floats, in_float64, is_concrete, keep_precision
+from edrl.core.precision import as_float, as_floats, compiled, in_float64, is_concrete, keep_precision
 
 THIRD = 1 / 3  # not a float32, so that computing in float32 shows
 
@@ -157,19 +159,18 @@ def test_an_error_leaves_the_switch_off(decorate) -> None:
     assert jnp.asarray(1.0).dtype == np.float32
 
 
-def test_repeated_calls_do_not_recompile() -> None:
+def test_compiled_functions_are_traced_once_per_dtype_and_static_value() -> None:
     traces = []
 
-    @keep_precision
-    @jax.jit
-    def count(x):
-        traces.append(x.dtype)
-        return x + 1
+    @functools.partial(compiled, static=("power",))
+    def raised(x, power=1):
+        traces.append((x.dtype, power))
+        return x**power
 
     for _ in range(3):
-        count(np.ones(2))
-        count(jnp.ones(2))
-    assert traces == [np.float64, np.float32]
+        assert isinstance(raised(np.full(2, THIRD), power=2), np.ndarray)
+        assert isinstance(raised(jnp.ones(2)), jax.Array)
+    assert traces == [(np.float64, 2), (np.float32, 1)]
 
 
 def test_in_float64_computes_in_float64_whatever_comes_in() -> None:

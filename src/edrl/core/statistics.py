@@ -1,6 +1,7 @@
 """`Statistics`: what a family of K statistics must know, and what it gets for free (Section 3 of the paper)."""
 
 import abc
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -61,7 +62,8 @@ class Statistics(abc.ABC):
     @compiled
     def impute(self, values: Any) -> Particles:
         """A distribution with these statistics (Definition 3.4), by the family's strategy."""
-        return self.strategy(self, jnp.asarray(values))
+        strategy = inspect.getattr_static(self, "strategy")  # a function in a class body must not become a method
+        return strategy(self, jnp.asarray(values))
 
     @compiled
     def residual(self, values: Any) -> Any:
@@ -74,7 +76,9 @@ class Statistics(abc.ABC):
         values, atoms = jnp.asarray(values), jnp.asarray(atoms)
 
         def at_one_atom(values: Any, atom: Any) -> Any:
-            gradient = jax.grad(lambda v: jnp.sum(self.loss(v, Particles(atom[..., None], jnp.ones_like(atom)[..., None]))))
+            gradient = jax.grad(
+                lambda v: jnp.sum(self.loss(v, Particles(atom[..., None], jnp.ones_like(atom)[..., None])))
+            )
             return gradient(values)
 
         return jax.vmap(at_one_atom, in_axes=(None, -1), out_axes=-1)(values, atoms)

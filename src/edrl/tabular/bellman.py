@@ -1,4 +1,4 @@
-"""The distributional Bellman operator, exact and imputed (Equation (3), Algorithm 1), and that of the moments.
+"""The distributional Bellman operator, exact and imputed (Equation (3), Algorithm 1), and that of moments.
 
 The way of one transition: `successors -> impute(values there) -> r + gamma z -> mixture -> evaluate`.
 """
@@ -30,7 +30,7 @@ def at_actions(policy: Policy, table: Any) -> Any:
 
 
 def state_returns(mdp: MDP, policy: Policy, taken: Particles) -> Particles:
-    """Mix the policy's actions' return distributions [S, W, n] into those of states, [S, W * n]; 0 if terminal."""
+    """From the returns of the policy's actions [S, W, n] to those of states, [S, W * n]; 0 where terminal."""
     mixed = taken.mixture(policy.probs)
     return Particles(jnp.where(jnp.asarray(mdp.terminal)[:, None], 0, mixed.atoms), mixed.probs)
 
@@ -66,15 +66,15 @@ def _exact_backup(mdp: MDP, policy: Policy, eta: Particles) -> Particles:
 
 @in_float64
 def imputed_backup(mdp: MDP, policy: Any, family: Statistics, values: Any) -> Any:
-    """One pass of Algorithm 1 over all pairs: s_k(x, a) <- s_k((T^pi eta)(x, a)) with eta = impute(values)."""
+    """One pass of Algorithm 1 over all pairs: values <- evaluate(T^pi eta) with eta = impute(values)."""
     return _sweep(mdp, as_policy(mdp, policy), family, check_values("values", mdp, family, values))
 
 
 def sweep(mdp: MDP, policy: Policy, family: Statistics, values: Any) -> Any:
     """The pass of `imputed_backup`, to be compiled by its caller.
 
-    Only what the policy can reach is imputed. Pairs are backed up in groups, of which only the statistics are kept:
-    memory does not grow with the number of pairs.
+    Only what the policy can reach is imputed. Pairs are backed up in groups, of which only the statistics are
+    kept: memory does not grow with the number of pairs.
     """
     returns = state_returns(mdp, policy, family.impute(at_actions(policy, values)))
     atoms_a_pair = mdp.probs.shape[-1] * mdp.rewards.size * returns.size
@@ -106,7 +106,7 @@ def check_values(argument: str, mdp: MDP, family: Statistics, values: Any) -> An
 
 
 def solve_moments(mdp: MDP, policy: Any, k: int) -> np.ndarray:
-    """The first k moments of the return at every pair, [S, A, k], exactly: a linear system for each (Lemma 4.2).
+    """The first k moments of the return at every pair, [S, A, k], exactly: a linear system each (Lemma 4.2).
 
     M_j(x, a) = E[sum_m C(j, m) gamma^(j-m) R^m M_{j-m}(X', A')] couples order j to itself only through
     gamma^j P, and to lower orders that are known by then.
@@ -127,7 +127,7 @@ def solve_moments(mdp: MDP, policy: Any, k: int) -> np.ndarray:
 
 
 def solve_linear(mdp: MDP, policy: Policy, source: np.ndarray, discount: float) -> np.ndarray:
-    """The solution v [S, A] of v(x, a) = source(x, a) + discount E[v(X', A')], for a source that is 0 if terminal."""
+    """The solution v [S, A] of v(x, a) = source(x, a) + discount E[v(X', A')], 0 where terminal."""
     weights = policy.probs[..., None] * np.take_along_axis(mdp.probs, policy.actions[..., None], axis=1)
     weights = np.where(mdp.terminal[:, None, None], 0, weights)
     successors = np.take_along_axis(mdp.successors, policy.actions[..., None], axis=1)
@@ -151,12 +151,12 @@ def reward_moments(mdp: MDP, k: int) -> np.ndarray:
     kind, loc, scale = mdp.laws.kind, mdp.laws.loc, mdp.laws.scale
     for m in range(k + 1):
         # E[(loc + scale U)^m] by the binomial theorem, from the moments of the standard laws.
-        terms = (math.comb(m, j) * loc ** (m - j) * scale**j * _standard_moments(j)[kind] for j in range(m + 1))
+        terms = (math.comb(m, j) * loc ** (m - j) * scale**j * _standard(j)[kind] for j in range(m + 1))
         moments[..., m] = np.where(kind == PARTICLES, moments[..., m], sum(terms))
     return moments
 
 
-def _standard_moments(j: int) -> np.ndarray:
+def _standard(j: int) -> np.ndarray:
     """E[U^j] of the standard law of each kind."""
     moments = np.zeros(len(KINDS))
     moments[NORMAL] = 0 if j % 2 else math.prod(range(1, j, 2))

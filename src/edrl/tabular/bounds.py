@@ -66,9 +66,7 @@ def edrl_bound(taus: Sequence[float] | np.ndarray, gamma: float, max_reward: flo
     levels = np.asarray(check_taus(taus))
     check_number("max_reward", max_reward, 0.0)
     if not (levels == 0.5).any() or len(levels) < 3:
-        raise fail(
-            "taus", taus, "at least three levels are needed, 1/2 among them: the argument rests on the mean"
-        )
+        raise fail("taus", taus, "at least three levels are needed, 1/2 among them: the argument rests on the mean")
     width = 2 * max_reward / (1 - _check_gamma(gamma))
     distance = gamma * width * np.diff(levels, prepend=0.0, append=1.0).max() / (1 - gamma)
     errors = distance * np.abs(1 - 2 * levels) / np.minimum(levels, 1 - levels)
@@ -140,13 +138,22 @@ def _quantile_bracket(taus: np.ndarray, truth: Truth) -> tuple[np.ndarray, np.nd
     knots = np.sort(truth.lower.settled().atoms, axis=-1)  # [S, A, n]
     function = integrated_cdf(truth.lower, knots)[..., None, :] - taus[:, None] * knots[..., None, :]
     rounding = 1e-13 * np.abs(knots).max(axis=-1)[..., None]
+    knots = np.broadcast_to(knots[..., None, :], function.shape)
     possible = function <= (minimum + rounding)[..., None]
-    first, last = possible.argmax(axis=-1), knots.shape[-1] - 1 - possible[..., ::-1].argmax(axis=-1)
-    # The function is convex: impossible from the next knot on, or beyond the knots, where P is 0 or x - E[Z].
-    low = np.take_along_axis(knots, np.maximum(first - 1, 0), axis=-1)
-    high = np.take_along_axis(knots, np.minimum(last + 1, knots.shape[-1] - 1), axis=-1)
-    low = np.where(first > 0, low, -minimum / taus)
-    high = np.where(last < knots.shape[-1] - 1, high, (minimum + truth.means[..., None]) / (1 - taus))
+    end = knots.shape[-1] - 1
+    first, last = possible.argmax(axis=-1), end - possible[..., ::-1].argmax(axis=-1)
+
+    def at(table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(table, np.clip(index, 0, end)[..., None], axis=-1)[..., 0]
+
+    def crossing(inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
+        rise = at(function, outside) - at(function, inside)
+        share = (minimum + rounding - at(function, inside)) / np.where(rise > 0, rise, 1)
+        return at(knots, inside) + np.clip(share, 0, 1) * (at(knots, outside) - at(knots, inside))
+
+    # The lower P is linear between its knots, 0 on their left and x - E[Z] on their right.
+    low = np.where(first > 0, crossing(first, first - 1), -minimum / taus)
+    high = np.where(last < end, crossing(last, last + 1), (minimum + truth.means[..., None]) / (1 - taus))
     return np.minimum(low, best), np.maximum(high, best)
 
 
@@ -156,6 +163,7 @@ class Decay:
 
     ks: np.ndarray  # [n]
     errors: np.ndarray  # [M, n]
+    uncertainties: np.ndarray  # [M, n], NaN where none is known
     converged: np.ndarray  # bool [M, n]: did dynamic programming settle?
     exponent: float  # a in error ~ K^-a, by least squares in the logarithms with a constant for each MDP
     standard_error: float  # of the exponent
@@ -193,9 +201,7 @@ def measure_decay(
     if callable(mdps):
         mdps = [mdps(seed) for seed in range(check_count("count", count, 1))]
     if len(mdps) * (len(set(ks)) - 1) < 2:
-        raise fail(
-            "(number of mdps, ks)", (len(mdps), ks), "for a slope and its error, two points must be left over"
-        )
+        raise fail("(number of mdps, ks)", (len(mdps), ks), "for a slope and its error, two points must be left over")
     if truths is None:
         truths = [return_distributions(mdp, policy, atoms=atoms) for mdp in mdps]
     options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
@@ -205,18 +211,19 @@ def measure_decay(
             family = make_family(k)
             for mdp, truth in zip(mdps, truths, strict=True):
                 found = approximation_error(mdp, policy, family, truth=truth, **options)
-                rows.append((found.error, found.learnt.converged))
+                uncertainty = np.nan if found.uncertainty is None else found.uncertainty
+                rows.append((found.error, uncertainty, found.learnt.converged))
                 advance(1, f"K = {k}, error {found.error:.1e}")
-    errors, converged = (np.array(column).reshape(len(ks), len(mdps)).T for column in zip(*rows, strict=True))
-    return Decay(np.asarray(ks), errors, converged.astype(bool), *_slope(np.asarray(ks), errors))
+    table = np.array(rows, np.float64).reshape(len(ks), len(mdps), 3)
+    errors, uncertainties, converged = np.moveaxis(table, (0, 1, 2), (2, 1, 0))
+    exponent, standard_error = _slope(np.asarray(ks), errors)
+    return Decay(np.asarray(ks), errors, uncertainties, converged > 0, exponent, standard_error)
 
 
 def _slope(ks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
     """The exponent a of errors [M, n] ~ c_m K^-a and its standard error."""
     if not (errors > 0).all():
-        raise fail(
-            "least error", float(errors.min()), "errors that vanish have no rate: the statistics are closed"
-        )
+        raise fail("least error", float(errors.min()), "errors that vanish have no rate: the statistics are closed")
     x, y = np.log(ks), np.log(errors)
     x, y = x - x.mean(), y - y.mean(axis=-1, keepdims=True)
     spread = len(errors) * np.sum(x**2)

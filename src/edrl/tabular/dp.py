@@ -46,7 +46,7 @@ def greedy_policy(
 ) -> Policy:
     """Take the action of highest expected return (or `risk`), and with probability `epsilon` a random one.
 
-    Actions are compared by one number each, so that one action's statistics are followed as a whole: a maximum over
+    Actions are compared by one number each, and all statistics of the best one are followed: a maximum over
     actions statistic by statistic would be the distribution of no action.
     """
     worth = family.mean(values) if risk is None else risk(family.impute(values))
@@ -91,8 +91,8 @@ def control(
 ) -> Solution:
     """Iterate imputed backups for the policy that is greedy on the current means, or on a `risk` measure.
 
-    With `epsilon` the policy is SARSA's: epsilon-greedy, evaluated as such. `risk` maps `Particles` to worths, as
-    the measures of `edrl.core.risk` do. Greedy policies can alternate for ever: look at `converged`.
+    With `epsilon` the policy is SARSA's: epsilon-greedy, evaluated as such. `risk` maps `Particles` to
+    worths: see `edrl.core.risk`. Greedy policies can alternate for ever: look at `converged`.
     """
     check_number("epsilon", epsilon, 0.0, 1.0)
     return _iterate(mdp, family, None, risk, epsilon, tolerance, max_iterations, initial, progress)

@@ -1,10 +1,10 @@
 """The true return distributions: between two rigorous bounds in the convex order, or by Monte Carlo rollouts.
 
-mu is below nu in the convex order if both have the same mean and P_mu <= P_nu, where P(x) = E[(x - Z)+] is the
-integrated CDF. The Bellman operator T keeps this order: mixtures and r + gamma z do. Gathering atoms at barycentres
-goes down in the order, splitting them onto a grid (the Cramér projection) goes up. So iterating T from a point
-mass at the true mean, gathering, stays below the truth for ever; iterating T from the two ends of the range,
-splitting, stays above it. Whatever the number of iterations, the truth lies between.
+mu is below nu in the convex order if both have the same mean and P_mu <= P_nu, where P(x) = E[(x - Z)+] is
+the integrated CDF. The Bellman operator T keeps this order: mixtures and r + gamma z do. Gathering atoms at
+barycentres goes down in the order, splitting them onto a grid (the Cramér projection) goes up. So iterating T
+from a point mass at the true mean, gathering, stays below the truth for ever; iterating T from the two ends
+of the range, splitting, stays above it. Whatever the number of iterations, the truth lies between.
 """
 
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ class Truth:
         return family.evaluate(self.particles)
 
     def bracket(self, family: Statistics) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest value [S, A, K] that the truth can have, for statistics monotone in the convex order.
+        """Least and greatest value [S, A, K] of the truth, for statistics monotone in the convex order.
 
-        Expectiles and expectations of convex functions are. Continuous rewards are discretised before: there the
-        bracket is that of the discretised problem.
+        Expectiles and expectations of convex functions are. Continuous rewards are discretised before: there
+        the bracket is that of the discretised problem.
         """
         ends = np.asarray(family.evaluate(self.lower)), np.asarray(family.evaluate(self.upper))
         return np.minimum(*ends), np.maximum(*ends)
@@ -66,9 +66,9 @@ def return_distributions(
 ) -> Truth:
     """The return distribution of every pair under `policy`, to a stated accuracy.
 
-    `atoms` is the resolution: the error falls about as 1/atoms at a point mass and 1/atoms^2 where the return has
-    a density. The distributions of states are iterated until their error is within `tolerance` or no longer
-    shrinks; those of pairs follow by one backup.
+    `atoms` is the resolution: the error falls about as 1/atoms at a point mass and 1/atoms^2 where the return
+    has a density. The distributions of states are iterated until their error is within `tolerance` or no
+    longer shrinks; those of pairs follow by one more backup.
     """
     policy = as_policy(mdp, policy)
     check_count("atoms", atoms, 2)
@@ -81,22 +81,18 @@ def return_distributions(
         mdp, _of_states(outcomes, policy.dense(mdp.num_actions)), average(policy, means),
         _state_range(policy, ends), atoms, tolerance, max_iterations, progress,
     )  # fmt: skip
-    low, high = (jnp.asarray(end.ravel()) for end in ends)
+    low, high = (end.ravel() for end in ends)
     parts = _in_parts(outcomes, atoms)
-    nodes = _even(low, high, atoms)
-    for _ in range(2):  # the second time with the nodes where the mass is
-        pairs, gap = _tighten(parts, mdp.gamma, nodes, bounds, 1)
+    nodes: Any = np.linspace(low, high, atoms, axis=-1)
+    for _ in range(3):  # the nodes settle where the mass is
+        pairs = _backed_up(parts, mdp.gamma, nodes, bounds)
         nodes = _nodes(pairs, low, high)
-    lower, upper = (
-        Particles(*(np.asarray(field[i]).reshape(*means.shape, atoms) for field in (pairs.atoms, pairs.probs)))
-        for i in range(2)
-    )
-    both = Particles(
-        np.concatenate([lower.atoms, upper.atoms], axis=-1),
-        np.concatenate([lower.probs, upper.probs], axis=-1) / 2,
-    )
-    error = np.asarray(gap).reshape(means.shape) / 2 + solve_linear(mdp, policy, mdp.law_error, mdp.gamma)
-    return Truth(both, error, lower, upper, means, done)
+    pairs = jax.tree.map(lambda field: np.asarray(field).reshape(2, *means.shape, atoms), pairs)
+    lower, upper = pairs
+    middle = Particles(np.concatenate(pairs.atoms, axis=-1), np.concatenate(pairs.probs, axis=-1) / 2)
+    error = np.asarray(integrated_cdf_distance(lower, upper)) / 2
+    error = error + solve_linear(mdp, policy, mdp.law_error, mdp.gamma)
+    return Truth(middle, error, lower, upper, means, done)
 
 
 def _bound_states(
@@ -109,31 +105,32 @@ def _bound_states(
     max_iterations: int,
     progress: bool,
 ) -> tuple[Particles, int]:
-    """The lower and the upper bound of the states' return distributions, [2, S, n], and the number of sweeps."""
+    """The lower and the upper bound of the states' distributions, [2, S, n], and the number of sweeps."""
     parts = _in_parts(outcomes, atoms)
-    low, high = map(jnp.asarray, ends)
-    nodes = _even(low, high, atoms)
-    bounds = _extremes(jnp.asarray(means), nodes)
+    nodes: Any = np.linspace(*ends, atoms, axis=-1)
+    bounds = _extremes(means, *ends, atoms)
     error, done, idle = np.inf, 0, 0
     with track("return distributions", max_iterations, progress) as advance:
         while done < max_iterations and error > tolerance and idle < 3:
             steps = min(_SWEEPS_AT_ONCE, max_iterations - done)
-            bounds, gap = _tighten(parts, mdp.gamma, nodes, bounds, steps)
-            nodes = _nodes(bounds, low, high)
-            # Idle is what brings less than 2 %, or for a gamma next to 1 a quarter of what discounting alone brings.
-            worth = min(0.02, (1 - mdp.gamma**steps) / 4) if mdp.gamma < 1 else 0.02
-            before, error = error, float(gap.max()) / 2
-            idle = idle + 1 if error > (1 - worth) * before else 0
+            bounds = _tighten(parts, mdp.gamma, nodes, bounds, steps)
+            nodes = _nodes(bounds, *ends)
+            before, error = error, float(np.max(integrated_cdf_distance(*bounds))) / 2
             done += steps
+            # Idle is what brings less than 2 %, or less than a quarter of what discounting brings.
+            # Undiscounted, the largest error stays until news of the end has come all the way.
+            worth = min(0.02, (1 - mdp.gamma**steps) / 4) if mdp.gamma < 1 else 0.02
+            expected = mdp.gamma < 1 or done > mdp.num_states
+            idle = idle + 1 if expected and error > (1 - worth) * before else 0
             advance(steps, f"error {error:.1e}")
     return bounds, done
 
 
 class _Outcomes(NamedTuple):
-    """The Bellman operator as a list: `source` gets a reward with `probs`, then the return of the state `target`."""
+    """The Bellman operator as a list: with `probs`, `source` gets a reward and the return of `target`."""
 
     source: Any  # int [N]: a state, or a pair x * A + a
-    target: Any  # int [N]
+    target: Any  # int [N]: a state
     rewards: Any  # [N]
     probs: Any  # [N]
 
@@ -155,7 +152,7 @@ def _of_states(outcomes: _Outcomes, policy: np.ndarray) -> _Outcomes:
 
 
 def _in_parts(outcomes: _Outcomes, atoms: int) -> _Outcomes:
-    """Cut into parts [parts, m] that fit into memory when each outcome has `atoms` atoms; padded with nothing."""
+    """Cut into parts [parts, m] that fit into memory when each outcome has `atoms` atoms, padded."""
     count = len(outcomes.probs)
     size = min(count, max(1, _ATOMS_AT_ONCE // atoms))
     padding = -count % size
@@ -163,22 +160,21 @@ def _in_parts(outcomes: _Outcomes, atoms: int) -> _Outcomes:
 
 
 @jax.jit
-def _tighten(
-    parts: _Outcomes, gamma: Any, nodes: Any, bounds: Particles, steps: Any
-) -> tuple[Particles, Any]:
-    """Back both bounds [2, S, n] up `steps` times onto `nodes`; the largest distance of their integrated CDFs."""
+def _tighten(parts: _Outcomes, gamma: Any, nodes: Any, bounds: Particles, steps: Any) -> Particles:
+    """Back the bounds of states up, `steps` times."""
+    return jax.lax.fori_loop(0, steps, lambda _, bounds: _backed_up(parts, gamma, nodes, bounds), bounds)
 
-    def backed_up(_: Any, bounds: Particles) -> Particles:
-        mass, moment = jax.vmap(lambda eta: _cells(parts, gamma, nodes, eta))(bounds)
-        lower = nodes + moment[0] / jnp.where(mass[0] > 0, mass[0], 1)
-        return Particles(jnp.stack([lower, nodes]), jnp.stack([mass[0], _split(mass[1], moment[1], nodes)]))
 
-    bounds = jax.lax.fori_loop(1, steps, backed_up, backed_up(0, bounds))
-    return bounds, integrated_cdf_distance(bounds[0], bounds[1])
+@jax.jit
+def _backed_up(parts: _Outcomes, gamma: Any, nodes: Any, bounds: Particles) -> Particles:
+    """From both bounds of states, [2, S, n], to those of the sources of `parts`, on `nodes [sources, n]`."""
+    mass, moment = jax.vmap(lambda eta: _cells(parts, gamma, nodes, eta))(bounds)
+    gathered = nodes + moment[0] / jnp.where(mass[0] > 0, mass[0], 1)  # the barycentre of each cell
+    return Particles(jnp.stack([gathered, nodes]), jnp.stack([mass[0], _split(mass[1], moment[1], nodes)]))
 
 
 def _cells(parts: _Outcomes, gamma: Any, nodes: Any, eta: Particles) -> tuple[Any, Any]:
-    """The backup of eta [S, n], known by the mass of each cell between two nodes and its moment about the left one.
+    """Back eta [S, n] up: the mass in each cell between two nodes, and its moment about the left one.
 
     That is all that either projection needs. The last of the n cells is empty.
     """
@@ -196,25 +192,19 @@ def _cells(parts: _Outcomes, gamma: Any, nodes: Any, eta: Particles) -> tuple[An
 
 
 def _split(mass: Any, moment: Any, nodes: Any) -> Any:
-    """Up the convex order: the mass of each cell is split between its two nodes, its mean kept (Equation (12))."""
+    """Up the convex order: the mass of each cell is split between its nodes, mean kept (Equation (12))."""
     width = jnp.diff(nodes, axis=-1, append=nodes[..., -1:])
     to_right = jnp.where(width > 0, jnp.clip(moment / jnp.where(width > 0, width, 1), 0, mass), 0)
     return mass - to_right + jnp.roll(to_right, 1, axis=-1)
 
 
-def _even(low: Any, high: Any, n: int) -> Any:
-    """A grid [..., n] over [low, high]."""
-    return low[..., None] + (high - low)[..., None] * jnp.linspace(0, 1, n)
-
-
-def _extremes(means: Any, nodes: Any) -> Particles:
-    """A point mass at the mean is below, all mass at the ends of the range above every law there: [2, S, n]."""
-    low, high = nodes[..., 0], nodes[..., -1]
-    share = jnp.clip((means - low) / jnp.where(high > low, high - low, 1), 0, 1)
-    nothing = jnp.zeros_like(nodes)
-    point = jnp.broadcast_to(means[..., None], nodes.shape)
-    ends = nothing.at[..., 0].set(1 - share).at[..., -1].set(share)
-    return Particles(jnp.stack([point, nodes]), jnp.stack([nothing.at[..., 0].set(1), ends]))
+def _extremes(means: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> Particles:
+    """Below all laws of a mean and a range is the point mass, above them all mass at the ends: [2, S, n]."""
+    share = np.clip((means - low) / np.where(high > low, high - low, 1), 0, 1)
+    atoms = np.stack([np.broadcast_to(means[:, None], (len(means), n)), np.linspace(low, high, n, axis=-1)])
+    probs = np.zeros_like(atoms)
+    probs[0, :, 0], probs[1, :, 0], probs[1, :, -1] = 1, 1 - share, share
+    return Particles(atoms, probs)
 
 
 @jax.jit
@@ -266,7 +256,8 @@ def return_range(mdp: MDP, policy: Any) -> tuple[np.ndarray, np.ndarray]:
         for _ in range(mdp.num_states):
             states = _state_range(policy, of_pairs(*states))
         if not sweep(states)[2]:
-            raise fail("gamma", 1.0, "returns are unbounded: an episode can pass a state again and be paid for it")
+            right = "returns are unbounded, as an episode can pass a state again and be paid for it"
+            raise fail("gamma", mdp.gamma, right)
         return of_pairs(*states)
     states = np.zeros(mdp.num_states), np.zeros(mdp.num_states)
     for _ in range(_RANGE_SWEEPS):
@@ -279,9 +270,7 @@ def return_range(mdp: MDP, policy: Any) -> tuple[np.ndarray, np.ndarray]:
     return low - rest * alive, high + rest * alive
 
 
-def _state_range(
-    policy: Policy, ends: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def _state_range(policy: Policy, ends: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """From the ranges of pairs [S, A] to those of states [S] under the policy."""
     taken = policy.probs > 0
     low, high = (np.take_along_axis(end, policy.actions, axis=1) for end in ends)
@@ -299,10 +288,10 @@ def rollouts(
     action: int | None = None,
     truncation: float = 1e-6,
 ) -> Particles:
-    """The empirical distribution of `episodes` simulated returns, as the paper takes for ground truth (1,000 there).
+    """The empirical distribution of `episodes` simulated returns (1,000 are the ground truth of Section 5.1).
 
-    From `state` (default: the start distribution), first taking `action` (default: the policy's). An episode ends
-    in a terminal state, or when discounting leaves less than `truncation` times the largest reward.
+    From `state` (default: the start distribution), first taking `action` (default: the policy's). An episode
+    ends in a terminal state, or when discounting leaves less than `truncation` times the largest reward.
     """
     check_count("episodes", episodes, 1)
     check_number("truncation", truncation, 0.0, 1.0, open_low=True)

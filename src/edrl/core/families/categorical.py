@@ -11,6 +11,7 @@ import numpy as np
 from edrl.core.check import check_increasing, fail
 from edrl.core.imputation import ImputeLike, strategy_for
 from edrl.core.particles import Particles
+from edrl.core.precision import compiled
 from edrl.core.statistics import Statistics, Strategy, expect
 
 
@@ -27,7 +28,9 @@ class Categorical(Statistics):
 
     def __init__(self, support: Sequence[float] | np.ndarray, impute: ImputeLike = "categorical"):
         if np.ndim(support) != 1 or np.size(support) < 2:
-            raise fail("support", support, "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)")
+            raise fail(
+                "support", support, "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)"
+            )
         points = tuple(np.asarray(support, dtype=np.float64).tolist())
         object.__setattr__(self, "support", check_increasing("support", points, -np.inf, np.inf))
         object.__setattr__(self, "strategy", strategy_for(impute))
@@ -56,10 +59,12 @@ class Categorical(Statistics):
         widths = jnp.asarray(np.diff(self.support), values.dtype)
         return self.support[-1] - jnp.sum(widths * values, axis=-1)
 
+    @compiled
     def probabilities(self, values: Any) -> Any:
         """The m probabilities on the support that the values stand for."""
         return self.impute(values).probs
 
+    @compiled
     def from_probabilities(self, probs: Any) -> Any:
         """The values of the distribution with these m probabilities on the support."""
         return jnp.cumsum(jnp.asarray(probs), axis=-1)[..., :-1]

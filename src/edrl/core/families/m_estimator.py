@@ -9,7 +9,7 @@ import numpy as np
 
 from edrl.core.imputation import strategy_for
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics, expect
+from edrl.core.statistics import Statistics, Strategy, expect
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
@@ -20,7 +20,7 @@ class MEstimator(Statistics):
     A subclass gives `size` and `score`; evaluation, loss, mean and a maximum-entropy imputation come for free.
     """
 
-    strategy = strategy_for("maximum-entropy")
+    strategy: Strategy = strategy_for("maximum-entropy")
 
     @abc.abstractmethod
     def score(self, values: Any, atoms: Any) -> Any:
@@ -49,7 +49,10 @@ class MEstimator(Statistics):
         values = jnp.asarray(values)
         q, z = jax.lax.stop_gradient(values)[..., None, :], target.atoms[..., :, None]  # [..., n, K]
         nodes = jnp.asarray((_NODES + 1) / 2, values.dtype)[:, None, None]
-        path = (z + nodes * (q - z)[..., None, :, :], jnp.broadcast_to(z, (*z.shape[:-1], 1))[..., None, :, :])
+        path = (
+            z + nodes * (q - z)[..., None, :, :],
+            jnp.broadcast_to(z, (*z.shape[:-1], 1))[..., None, :, :],
+        )
         along = self.score(*path)[..., 0]  # [..., node, n, K]
         weights = jnp.asarray(_WEIGHTS / 2, values.dtype)[:, None, None]
         area = jnp.swapaxes((q - z) * jnp.sum(weights * along, axis=-3), -1, -2)  # [..., K, n]

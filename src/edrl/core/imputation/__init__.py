@@ -1,7 +1,11 @@
 """Imputation strategies (Definition 3.4): from values of statistics back to a distribution that has them."""
 
 from edrl.core.check import fail
+from edrl.core.imputation.equal_weights import EqualWeights
 from edrl.core.imputation.exact_expectiles import ExactExpectiles
+from edrl.core.imputation.gauss import gauss_quadrature
+from edrl.core.imputation.maximum_entropy import MaximumEntropy
+from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
 from edrl.core.imputation.simple import as_samples, dirac, on_support, quantile_cells
 from edrl.core.statistics import Strategy
 
@@ -15,16 +19,12 @@ STRATEGIES: dict[str, Strategy] = {
     "exact": ExactExpectiles(),
     "exact-knots": ExactExpectiles("knots"),
     "exact-gaps": ExactExpectiles("gaps"),
+    "maximum-entropy": MaximumEntropy(),
+    "gauss": gauss_quadrature,
+    "equal-weights": EqualWeights(),
+    "scipy-root": ScipyRoot(),
+    "scipy-minimize": ScipyMinimize(),
 }
-try:  # TEMPORARY until all modules are there
-    from edrl.core.imputation.equal_weights import EqualWeights
-    from edrl.core.imputation.gauss import gauss_quadrature
-    from edrl.core.imputation.maximum_entropy import MaximumEntropy
-    from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
-    STRATEGIES |= {"equal-weights": EqualWeights(), "scipy-root": ScipyRoot(), "scipy-minimize": ScipyMinimize(),
-                   "maximum-entropy": MaximumEntropy(), "gauss": gauss_quadrature}
-except ImportError:
-    STRATEGIES |= {"maximum-entropy": as_samples, "gauss": as_samples}
 
 
 def strategy_for(impute: ImputeLike) -> Strategy:
@@ -32,5 +32,6 @@ def strategy_for(impute: ImputeLike) -> Strategy:
     if callable(impute):
         return impute
     if impute not in STRATEGIES:
-        raise fail("impute", impute, f"it must be a function (family, values) -> Particles or one of {sorted(STRATEGIES)}")
+        right = f"it must be a function (family, values) -> Particles or one of {sorted(STRATEGIES)}"
+        raise fail("impute", impute, right)
     return STRATEGIES[impute]

@@ -98,7 +98,9 @@ def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tupl
     chord = jnp.where(steep, rise / jnp.where(steep, run, 1), jnp.where(before[..., :-1] < 0, left, 0))
     chord = jnp.where(after[..., 1:] >= n, right, chord)
     slopes = jnp.concatenate([left, jnp.clip(chord, left, right), right], axis=-1)
-    slopes = lax.cummax(slopes, axis=slopes.ndim - 1)  # rounding, and repeated knots, must not cost a negative mass
+    slopes = lax.cummax(
+        slopes, axis=slopes.ndim - 1
+    )  # rounding, and repeated knots, must not cost a negative mass
 
     jumps = jnp.diff(slopes, axis=-1)
     leftward = _share_to_the_left(x, levels)
@@ -176,7 +178,7 @@ def _lower_hull(x: Any, p: Any, q: Any, reach: float) -> Any:
         keep = keep & ~above
         return keep, above_chord(keep)
 
-    everything = jnp.ones(x.shape, bool)
+    everything = x == x  # all true, but not a constant: XLA would spend seconds on folding those
     state = (everything, above_chord(everything))
     return lax.while_loop(lambda state: jnp.any(state[1]), drop, state)[0]
 

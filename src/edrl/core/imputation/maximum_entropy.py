@@ -12,16 +12,34 @@ from edrl.core.particles import Particles
 from edrl.core.precision import as_float, keep_precision
 from edrl.core.statistics import Statistics
 
-import os
-_F=float(os.environ.get("RF","450")); _F32=float(os.environ.get("RF32",".1"))
 
 @dataclasses.dataclass(frozen=True)
 class MaximumEntropy:
-    """Weights w on a grid z of largest entropy subject to `sum_j w_j psi_k(values_k; z_j) = 0` for all k."""
+    """Weights w of largest entropy on a grid z subject to `sum_j w_j psi_k(values_k; z_j) = 0` for all k.
+
+    The conditions of Equation (8) are linear in the *measure*, so with fixed atoms and free weights imputation
+    is a convex problem, whatever the statistic. Its dual is smooth and has K unknowns:
+
+        minimise  log sum_j exp(lambda . psi_j) + ridge/2 |lambda|^2,   w_j ~ exp(lambda . psi_j),
+
+    with the scores psi in units of their size near the values. It is solved by Newton steps with a line search
+    while the ridge falls tenfold from 0.1 to the machine epsilon, one cut whenever Newton's decrement is below 1.
+    The ridge makes the strategy total: the weights minimise `|E psi|^2 / (2 ridge)` minus their entropy, so if no
+    weights meet the conditions, |E psi| tends to the least that the grid allows. Rows stop when they have
+    converged, or when duality certifies that |E psi|^2 is within one per cent of that least value.
+
+    Measured on expectiles and Huber quantiles of random distributions with K = 3, 11, 51 in float64: with 200
+    atoms, 16 to 22 steps and |E psi| below 3e-11; with 3 or 20 atoms, where many gaps between the values are
+    empty and the solution lies on the boundary (lambda is infinite), 16 to 100 steps, |E psi| about 1e-12 in
+    the median and 1e-7 at worst. In float32 |E psi| is between 1e-7 and 5e-4.
+    """
 
     grid: int = 64
+    """How many atoms are added to the family's knots: half inside the range of the values, half outside."""
     margin: float = 100.0
+    """How far beyond the values atoms are put, in units of the range of the values (in geometric steps)."""
     iterations: int = 100
+    """The most Newton steps that are taken."""
 
     def __post_init__(self) -> None:
         check_count("grid", self.grid, 4)
@@ -31,75 +49,91 @@ class MaximumEntropy:
     @keep_precision
     def __call__(self, family: Statistics, values: Any) -> Particles:
         """Impute `Particles [..., n]` from values [..., K]."""
-        return Particles(*_impute(self, family, as_float(values))[:2])
+        return _impute(self, family, as_float(values))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _impute(strategy: MaximumEntropy, family: Statistics, values: jax.Array) -> Particles:
-    solve = functools.partial(_solve, strategy, family)
-    return jnp.vectorize(solve, signature="(k)->(n),(n),(),()")(values)
+    def one_row(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+        atoms = _grid(strategy, family, values)
+        return atoms, _weights(_scores(family, values, atoms), strategy.iterations)
+
+    return Particles(*jnp.vectorize(one_row, signature="(k)->(n),(n)")(values))
 
 
-def _solve(strategy: MaximumEntropy, family: Statistics, values: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The atoms [n] and probs [n] for one vector of values [K]."""
-    atoms, scores = _grid(strategy, family, values)
-    dtype, eps = values.dtype, jnp.finfo(values.dtype).eps
-    last_ridge = (_F if eps<1e-10 else _F32) * eps
+def _grid(strategy: MaximumEntropy, family: Statistics, values: jax.Array) -> jax.Array:
+    """Sorted atoms: the family's knots or else the values, an even grid between the values, geometric tails.
+
+    `family.knots(values)`, if there is one, gives places between which all scores are linear and beyond which
+    they are constant. Moving mass to the neighbouring knots then changes no expected score, so any values that
+    some distribution has are met on this grid too, and nothing needs to lie outside the knots.
+    """
+    low, high = jnp.min(values), jnp.max(values)
+    spread = high - low
+    knots, below, above = values, strategy.margin * spread, strategy.margin * spread
+    if hasattr(family, "knots"):
+        knots = family.knots(values)
+        below, above = jnp.minimum(below, low - jnp.min(knots)), jnp.minimum(above, jnp.max(knots) - high)
+    inside = jnp.linspace(0, 1, strategy.grid // 2, dtype=values.dtype)
+    outside = jnp.geomspace(1e-4, 1, strategy.grid // 4, dtype=values.dtype)
+    atoms = jnp.concatenate([knots, low + spread * inside, low - below * outside, high + above * outside])
+    # Equal values are those of a point mass. Infinities come from values near the largest float.
+    return jnp.nan_to_num(jnp.where(spread > 0, jnp.sort(atoms), low))
+
+
+def _scores(family: Statistics, values: jax.Array, atoms: jax.Array) -> jax.Array:
+    """psi [K, n] in units of its size at atoms no farther from the values than these are spread."""
+    low, high = jnp.min(values), jnp.max(values)
+    scores = family.score(values, atoms)
+    near = (atoms >= low - (high - low)) & (atoms <= high + (high - low))
+    size = jnp.max(jnp.where(near, jnp.abs(scores), 0), axis=-1, keepdims=True)
+    return jnp.nan_to_num(scores / jnp.where(size > 0, size, 1), posinf=0, neginf=0)
+
+
+def _weights(scores: jax.Array, iterations: int) -> jax.Array:
+    """The weights [n] for one matrix of scores [K, n]."""
+    (size, n), dtype, eps = scores.shape, scores.dtype, jnp.finfo(scores.dtype).eps
     lengths = 2.0 ** jnp.arange(-8, 4, dtype=dtype)
 
-    def weights(lam):
-        logits = lam @ scores
+    def distribution(multipliers: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        logits = multipliers @ scores
         probs = jax.nn.softmax(logits)
         return logits, probs, scores @ probs
 
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        lam, ridge, best, best_probs, count, _ = state
-        logits, probs, mean = weights(lam)
-        gradient = mean + ridge * lam
+        multipliers, ridge, least, best_probs, stale, count, _ = state
+        logits, probs, mean = distribution(multipliers)
+        gradient = mean + ridge * multipliers
         centred = scores - mean[:, None]
         hessian = (centred * probs) @ centred.T
-        hessian += jnp.diag(ridge + len(values) * eps * jnp.diagonal(hessian))
+        hessian += jnp.diag(ridge + size * eps * jnp.diagonal(hessian))  # what its rounding needs to be positive
         move = -jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(hessian), True), gradient)
         decrement = -gradient @ move
 
+        # Along the move the objective costs O(n), so many lengths are tried at once. One of them is short enough
+        # to descend always: log(1 + R) / R, where R is by how much the move drives two logits apart.
         slopes = move @ scores
-        reach = jnp.max(slopes) - jnp.min(slopes)
-        safe = jnp.log1p(reach) / jnp.where(reach > 0, reach, 1)
-        ts = jnp.append(lengths, safe)[:, None]
-        objectives = jax.nn.logsumexp(logits + ts * slopes, axis=-1)
-        objectives += ridge / 2 * jnp.sum((lam + ts * move) ** 2, axis=-1)
-        t = jnp.where(decrement < jnp.sqrt(eps), 1, ts[jnp.nanargmin(objectives), 0])
-        ok = jnp.all(jnp.isfinite(move))
-        lam = jnp.where(ok, lam + t * move, lam)
+        apart = jnp.max(slopes) - jnp.min(slopes)
+        tried = jnp.append(lengths, jnp.log1p(apart) / jnp.where(apart > 0, apart, 1))[:, None]
+        objectives = jax.nn.logsumexp(logits + tried * slopes, axis=-1)
+        objectives += ridge / 2 * jnp.sum((multipliers + tried * move) ** 2, axis=-1)
+        best_length = tried[jnp.nanargmin(objectives), 0]
+        length = jnp.where(decrement < jnp.sqrt(eps), 1, best_length)  # below that, differences are rounding
+        failed = ~jnp.all(jnp.isfinite(length * move))
+        multipliers = jnp.where(failed, multipliers, multipliers + length * move)
 
-        logits, probs, mean = weights(lam)
+        logits, probs, mean = distribution(multipliers)
         square = mean @ mean
-        better = square < best
-        bound = -2 * ridge * (jax.nn.logsumexp(logits) + ridge / 2 * lam @ lam)
-        done = ((ridge <= last_ridge) & (decrement < eps * (1 + jnp.max(jnp.abs(logits))))) | (square <= (1 + jnp.cbrt(eps)) * bound) | ~ok
-        ridge = jnp.where(decrement < 1, jnp.maximum(ridge / 10, last_ridge), ridge)
-        return lam, ridge, jnp.where(better, square, best), jnp.where(better, probs, best_probs), count + 1, done
+        stale = jnp.where(square < 0.99 * least, 0, stale + 1)
+        best_probs, least = jnp.where(square < least, probs, best_probs), jnp.minimum(square, least)
+        # No weights have a smaller |E psi|^2 than this: weak duality, and entropy is not negative.
+        bound = -2 * ridge * (jax.nn.logsumexp(logits) + ridge / 2 * multipliers @ multipliers)
+        infeasible = (bound > 0) & ((least <= 1.01 * bound) | (stale >= 10))
+        resolved = decrement < eps * (1 + jnp.max(jnp.abs(logits)))
+        done = failed | infeasible | (resolved & (ridge <= eps))
+        ridge = jnp.where(decrement < 1, jnp.maximum(ridge / 10, eps), ridge)
+        return multipliers, ridge, least, best_probs, stale, count + 1, done
 
-    zero = jnp.zeros_like(values)
-    state = zero, jnp.asarray(.1, dtype), jnp.asarray(jnp.inf, dtype), jnp.full_like(atoms, 1 / len(atoms)), 0, False
-    state = jax.lax.while_loop(lambda state: (state[-2] < strategy.iterations) & ~state[-1], step, state)
-    return atoms, state[3], state[-2], jnp.max(jnp.abs(scores@state[3]))
-
-
-def _grid(strategy, family, values):
-    dtype = values.dtype
-    low, high = jnp.min(values), jnp.max(values)
-    spread = high - low
-    knots = family.knots(values) if hasattr(family, "knots") else values
-    reach_low = reach_high = strategy.margin * spread
-    if hasattr(family, "knots"):
-        reach_low = jnp.minimum(reach_low, low - jnp.min(knots))
-        reach_high = jnp.minimum(reach_high, jnp.max(knots) - high)
-    inside = low + spread * jnp.linspace(0, 1, strategy.grid // 2, dtype=dtype)
-    outside = jnp.geomspace(1e-4, 1, strategy.grid // 4, dtype=dtype)
-    atoms = jnp.sort(jnp.concatenate([knots, inside, low - reach_low * outside, high + reach_high * outside]))
-    atoms = jnp.where(spread > 0, atoms, low)
-    scores = family.score(values, atoms)
-    near = (atoms >= low - spread) & (atoms <= high + spread)
-    largest = jnp.max(jnp.where(near, jnp.abs(scores), 0), axis=-1, keepdims=True)
-    return atoms, jnp.nan_to_num(scores / jnp.where(largest > 0, largest, 1), posinf=0, neginf=0)
+    start = jnp.zeros(size, dtype), jnp.asarray(0.1, dtype), jnp.asarray(jnp.inf, dtype), jnp.full(n, 1 / n, dtype)
+    state = jax.lax.while_loop(lambda state: (state[-2] < iterations) & ~state[-1], step, (*start, 0, 0, False))
+    return state[3]

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from edrl.core.check import fail
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 
@@ -16,8 +17,10 @@ def as_samples(family: Statistics, values: Any) -> Particles:
 
 
 def dirac(family: Statistics, values: Any) -> Particles:
-    """A point mass at the mean that the values encode; consistent for the mean alone."""
-    return Particles(family.mean(values)[..., None])
+    """A point mass at the value of a single statistic: consistent for the mean, any quantile, any expectile."""
+    if family.size != 1:
+        raise fail("impute", "dirac", f"a point mass has one free number, and there are {family.size} statistics")
+    return Particles(values)
 
 
 def quantile_cells(family: Statistics, values: Any) -> Particles:
