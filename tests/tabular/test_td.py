@@ -15,7 +15,6 @@ from edrl.core.statistics import Statistics
 from edrl.tabular import dp, td
 from edrl.tabular.laws import Normal
 from edrl.tabular.mdp import MDP
-from edrl.tabular.policy import as_policy
 
 STATES, ACTIONS, SEEDS = 4, 2, 16
 END = STATES - 1
@@ -41,7 +40,8 @@ def task(gamma: float = 0.8) -> MDP:
     atoms[2, 0] = [0.0, 1.0]  # the last step of some episodes pays 0 or 1
     atoms[END] = 0
     start = [0.5, 0.25, 0.25, 0.0]
-    return MDP.from_arrays(successors, probs, Particles(atoms), gamma, terminal=[END], start=start)
+    rewards = Particles(atoms, np.array([0.3, 0.7]))
+    return MDP.from_arrays(successors, probs, rewards, gamma, terminal=[END], start=start)
 
 
 def learn(family: Statistics, steps: int, **options: Any) -> td.Learnt:
@@ -121,33 +121,229 @@ def test_one_step_is_the_gradient_at_the_visited_pair(family: Statistics) -> Non
     assert END not in {x for x, _ in visited}
 
 
-@pytest.mark.parametrize("name", ["mean", "categorical", "quantiles", "expectiles"])
-def test_learning_converges_to_the_fixed_point_of_dynamic_programming(name: str) -> None:
-    """With step sizes that decay as n^-0.7 the runs settle around the values that Algorithm 1 finds.
-
-    How closely is judged by the runs themselves: their average is within 4 standard errors, plus what is left of
-    the way from the start, which falls as exp(-sum of step sizes) and is nothing by then.
-    """
-    mdp, family = with_densities(), FAMILIES[name]
-    target = dp.evaluate(mdp, POLICY, family).values[:END]
-    learnt = learn(family, 20_000, mdp=mdp, step_size=0.5, decay=0.7)
-    runs = learnt.final()[0][:, :END]
-    error, spread = runs.mean(axis=0) - target, runs.std(axis=0, ddof=1)
-    assert (np.abs(error) <= 4.5 * spread / np.sqrt(SEEDS) + 0.01).all()
-    assert spread.max() < 0.1
-    start = np.abs(family.evaluate(Particles(np.zeros(1))) - target)
-    assert np.abs(error).max() < 0.1 * start.max()
-
-
 @functools.cache
 def with_densities() -> MDP:
-    """The task with normal rewards added at the end, so that quantiles are unique."""
+    """The same transitions with normal rewards, under which quantiles are unique."""
     mdp = task()
-    lists = [
-        [
-            [(mdp.probs[x, a, b], int(mdp.successors[x, a, b]), Normal(0.5 * a - 0.1 * x + b, 0.5)) for b in range(2)]
-            for a in range(ACTIONS)
-        ]
-        for x in range(END)
-    ]
-    return MDP.from_lists([*lists, []], mdp.gamma, start=mdp.start)
+
+    def step(x: int, a: int) -> list[tuple[float, int, Normal]]:
+        branches = zip(mdp.probs[x, a], mdp.successors[x, a], strict=True)
+        return [(p, int(y), Normal(0.5 * a - 0.1 * x + b, 0.5)) for b, (p, y) in enumerate(branches) if x != END]
+
+    return MDP.from_function(step, STATES, ACTIONS, mdp.gamma, start=mdp.start)
+
+
+@pytest.mark.parametrize(
+    ("name", "step_size"), [("mean", 0.5), ("categorical", 0.5), ("quantiles", 2.0), ("expectiles", 1.0)]
+)
+def test_learning_converges_to_the_fixed_point_of_dynamic_programming(name: str, step_size: float) -> None:
+    """With step sizes that decay as n^-0.7, the runs average to what Algorithm 1 finds, within 5 standard errors."""
+    mdp, family = with_densities() if name == "quantiles" else task(), FAMILIES[name]
+    target = dp.evaluate(mdp, POLICY, family).values[:END]
+    runs = learn(family, 12_000, mdp=mdp, step_size=step_size, decay=0.7).final()[0][:, :END]
+    error = np.abs(runs.mean(axis=0) - target)
+    standard_error = runs.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+    assert (error <= 5 * standard_error + 1e-6).all()
+    # That says something: the runs have come a long way, and agree.
+    away = np.abs(family.evaluate(Particles(np.zeros(1))) - target)
+    assert standard_error.max() < 0.02 * away.max()
+
+
+def test_constant_step_sizes_forget_and_decaying_ones_average() -> None:
+    """Where an episode ends with a reward of 0 or 1: v - (v - r) is the last reward, v - (v - r)/n the average."""
+    last = learn(Mean(), 400, step_size=0.5, decay=0.0).final()[0, :, 2, 0, 0]
+    assert np.isin(last, [0.0, 1.0]).all()
+    learnt = learn(Mean(), 400, step_size=0.5, decay=1.0)
+    mean, count = learnt.final()[0, :, 2, 0, 0], learnt.visits[0, :, 2, 0]
+    paid = mean * count
+    np.testing.assert_allclose(paid, np.round(paid), atol=1e-9)
+    assert (np.abs(mean - 0.7) <= 5 * 0.5 / np.sqrt(count)).all()
+    assert len(np.unique(paid)) > 1
+
+
+def test_terminal_states_are_never_visited_and_never_change() -> None:
+    values = random_values(Mean())
+    learnt = learn(Mean(), 400, initial=values)
+    assert (learnt.visits[:, :, END] == 0).all()
+    assert (learnt.final()[:, :, END] == values[END]).all()
+    assert (learnt.visits.sum(axis=(-2, -1)) == 400).all()
+
+
+def test_visits_follow_the_start_distribution_and_the_policy() -> None:
+    """The expected visits of states in an episode are start (I - P)^-1; each action takes its share."""
+    mdp = task()
+    chain = np.zeros((END, END))
+    for x, a, b in itertools.product(range(END), range(ACTIONS), range(2)):
+        y = mdp.successors[x, a, b]
+        if y != END:
+            chain[x, y] += POLICY[x, a] * mdp.probs[x, a, b]
+    often = np.linalg.solve(np.eye(END) - chain.T, mdp.start[:END])
+    expected = (often / often.sum())[:, None] * POLICY[:END]
+    visits = learn(Mean(), 400).visits[0].sum(axis=0)[:END]
+    count = visits.sum()
+    # Visits of one episode depend on each other, but episodes are short: variances are a few times binomial ones.
+    assert (np.abs(visits / count - expected) <= 10 * np.sqrt(expected / count)).all()
+
+
+def test_a_seed_repeats_and_two_seeds_differ() -> None:
+    first, again = (learn(Mean(), 50).final() for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    for one, other in itertools.combinations(range(SEEDS), 2):
+        assert (first[0, one] != first[0, other]).any()
+    backwards = learn(Mean(), 50, seeds=list(range(SEEDS))[::-1]).final()
+    np.testing.assert_array_equal(backwards[:, ::-1], first)
+
+
+def test_step_sizes_at_once_are_the_single_runs() -> None:
+    """Up to the rounding of another order of operations."""
+    together = learn(Mean(), 50, step_size=[0.1, 0.4])
+    for i, step_size in enumerate([0.1, 0.4]):
+        alone = learn(Mean(), 50, step_size=step_size)
+        np.testing.assert_allclose(together.final()[i], alone.final()[0], rtol=0, atol=1e-13)
+        np.testing.assert_array_equal(together.visits[i], alone.visits[0])
+
+
+def test_recording_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Randomness depends on the time alone, however the steps are cut into blocks."""
+    whole = learn(Mean(), 60)
+    recorded = learn(Mean(), 60, record_every=20)
+    assert recorded.steps.tolist() == [20, 40, 60]
+    assert whole.steps.tolist() == [60]
+    np.testing.assert_array_equal(recorded.final(), whole.final())
+    np.testing.assert_array_equal(recorded.visits, whole.visits)
+    np.testing.assert_array_equal(recorded.values[0], learn(Mean(), 20).final())
+    monkeypatch.setattr(td, "_STEPS_AT_ONCE", 7)
+    np.testing.assert_array_equal(learn(Mean(), 60, record_every=20).values, recorded.values)
+
+
+def test_numbers_of_steps_and_settings_share_one_compilation() -> None:
+    learn(Mean(), 10)
+    compiled = td._run._cache_size()
+    learn(Mean(), 33, step_size=0.2, decay=0.5, record_every=11, mdp=task(gamma=0.3))
+    learn(Mean(), 5, policy=np.full((STATES, ACTIONS), 0.5), initial=random_values(Mean()))
+    assert td._run._cache_size() == compiled
+
+
+def test_without_a_future_the_expected_reward_is_learnt() -> None:
+    """gamma = 0: the average of all rewards seen, whatever follows."""
+    mdp = task(gamma=0.0)
+    learnt = learn(Mean(), 4000, mdp=mdp, step_size=0.5, decay=1.0)
+    count = learnt.visits[0, :, :END].sum(axis=0)
+    means = np.sum(learnt.final()[0, :, :END, :, 0] * learnt.visits[0, :, :END], axis=0) / count
+    rewards = np.sum(np.sum(mdp.rewards.atoms * mdp.rewards.probs, axis=-1) * mdp.probs, axis=-1)[:END]
+    assert (np.abs(means - rewards) <= 5 / np.sqrt(count)).all()  # rewards are at most 1 away from their mean
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "all"])
+def test_pairs_can_be_sampled_without_a_trajectory(sampling: Any) -> None:
+    values = random_values(Mean())
+    once = learn(Mean(), 1, sampling=sampling, step_size=0.3, initial=values)
+    visits = learn(Mean(), 400, sampling=sampling).visits[0]
+    if sampling == "uniform":
+        check_one_step(Mean(), once, values, 0.3)
+        expected = 400 * SEEDS / (END * ACTIONS)
+        assert (np.abs(visits.sum(axis=0)[:END] - expected) <= 5 * np.sqrt(expected)).all()
+        assert (visits[:, END] == 0).all()
+        return
+    assert (visits[:, :END] == 400).all()
+    assert (visits[:, END] == 0).all()
+    assert (once.final()[0, :, END] == values[END]).all()
+    for run, x, a in np.ndindex(SEEDS, END, ACTIONS):
+        possible = np.array(list(outcomes(Mean(), values, x, a, 0.3)))
+        assert np.abs(possible - once.final()[0, run, x, a]).min() < 1e-13
+
+
+def test_q_learning_bootstraps_from_the_greedy_action_and_finds_the_best_policy() -> None:
+    """Greedy in the mean: the other action may have higher quantiles, but none of its outcomes is possible."""
+    family = Quantiles(3)
+    values = random_values(family)
+    values[:, 0] = [-1.0, 0.0, 2.0]
+    values[:, 1] = [0.4, 0.5, 0.6]  # the higher mean
+    learnt = learn(family, 1, control="q-learning", step_size=0.3, initial=values, epsilon=1.0)
+    check_one_step(family, learnt, values, 0.3, follow=np.eye(ACTIONS)[np.ones(STATES, int)])
+
+    options: dict[str, Any] = {"control": "q-learning", "epsilon": 1.0, "mdp": clear_cut()}
+    final = learn(family, 2000, step_size=0.5, decay=0.6, **options).final()[0]
+    best = dp.control(clear_cut(), Mean()).policy.actions[:END, 0]
+    assert set(best) == {0, 1}
+    assert (family.mean(final).argmax(axis=-1)[:, :END] == best).all()
+
+
+def clear_cut() -> MDP:
+    """The task with rewards that make one action the better one by far, a different one from state to state."""
+    rewards = np.zeros((STATES, ACTIONS, 2))
+    rewards[0, 1], rewards[1, 0], rewards[2, 1] = 1.0, 1.0, 1.0
+    mdp = task()
+    atoms = Particles(
+        np.stack([rewards - 0.1, rewards + 0.1], axis=-1) * (np.arange(STATES) < END)[:, None, None, None]
+    )
+    return MDP.from_arrays(mdp.successors, mdp.probs, atoms, 0.2, terminal=[END], start=mdp.start)
+
+
+def test_sarsa_converges_to_the_values_of_its_soft_policy() -> None:
+    """Within 5 standard errors of dynamic programming with the same epsilon; one step follows either action."""
+    values = random_values(Mean())
+    once = learn(Mean(), 1, control="sarsa", step_size=0.3, initial=values, epsilon=0.5)
+    check_one_step(Mean(), once, values, 0.3, follow=np.ones((STATES, ACTIONS)))
+
+    target = dp.control(clear_cut(), Mean(), epsilon=0.5).means()[:END]
+    options: dict[str, Any] = {"control": "sarsa", "epsilon": 0.5, "mdp": clear_cut()}
+    runs = learn(Mean(), 8000, step_size=0.5, decay=0.8, **options).final()[0, :, :END, :, 0]
+    standard_error = runs.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+    assert (np.abs(runs.mean(axis=0) - target) <= 5 * standard_error).all()
+    assert standard_error.max() < 0.01
+    greedy = dp.control(clear_cut(), Mean()).means()[:END]
+    assert np.abs(greedy - target).max() > 0.05  # so the test can tell it from Q-learning's limit
+
+
+def test_sarsa_takes_the_action_that_it_bootstrapped_from() -> None:
+    """On-policy: with epsilon = 0 each visited action is greedy, whatever the update has done in between."""
+    values = np.zeros((STATES, ACTIONS, 1))
+    values[:, 1] = 100.0  # far above any return: no update within a few steps changes the order
+    visits = learn(Mean(), 20, control="sarsa", initial=values, epsilon=0.0, step_size=1e-3).visits[0]
+    assert (visits[:, :, 0] == 0).all()
+    assert (visits.sum(axis=(1, 2)) == 20).all()
+
+
+def test_risk_decides_which_action_is_greedy() -> None:
+    """The first action has the higher mean and the worse tail: by CVaR the second one is bootstrapped from."""
+    family = Quantiles(3)
+    values = np.zeros((STATES, ACTIONS, 3))
+    values[:, 0] = [-1.0, 0.0, 4.0]
+    values[:, 1] = [0.4, 0.5, 0.6]
+    options: dict[str, Any] = {"control": "q-learning", "initial": values, "step_size": 0.3, "epsilon": 1.0}
+    learnt = learn(family, 1, risk=CVaR(0.3), **options)
+    check_one_step(family, learnt, values, 0.3, follow=np.eye(ACTIONS)[np.ones(STATES, int)])
+    neutral = learn(family, 1, **options)
+    check_one_step(family, neutral, values, 0.3, follow=np.eye(ACTIONS)[np.zeros(STATES, int)])
+
+
+def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    learn(Mean(), 10)
+    assert capsys.readouterr() == ("", "")
+    learn(Mean(), 10, progress=True)
+    assert "temporal differences" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"policy": None}, "policy = None"),
+        ({"policy": 0, "control": "sarsa"}, "policy = 0"),
+        ({"control": "expected-sarsa"}, "control = 'expected-sarsa'"),
+        ({"policy": 0, "sampling": "replay"}, "sampling = 'replay'"),
+        ({"policy": 0, "steps": 0}, "steps = 0"),
+        ({"policy": 0, "step_size": 0.0}, r"step_size = 0\.0"),
+        ({"policy": 0, "step_size": []}, r"\(step_size, seeds\)"),
+        ({"policy": 0, "seeds": 0}, "seeds = 0"),
+        ({"policy": 0, "seeds": [1, -1]}, "seeds = -1"),
+        ({"policy": 0, "decay": 2.0}, r"decay = 2\.0"),
+        ({"control": "sarsa", "epsilon": -0.1}, r"epsilon = -0\.1"),
+        ({"policy": 0, "record_every": 3}, "record_every = 3"),
+        ({"policy": 0, "initial": np.zeros((STATES, ACTIONS, 2))}, r"initial\.shape"),
+        ({"policy": 5}, r"policy\.actions"),
+    ],
+)
+def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        td.learn(task(), Mean(), **{"steps": 10, **options})

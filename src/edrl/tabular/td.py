@@ -21,6 +21,7 @@ from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
 from edrl.tabular.dp import initial_values
+from edrl.tabular.laws import PARTICLES
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.progress import track
@@ -133,39 +134,40 @@ class _Learner(eqx.Module):
 
     def step(self, alpha: Any, key: jax.Array, state: _State) -> _State:
         """Choose a pair, or all of them, and learn from a transition."""
-        key_pair, key_action, key_transition, key_next = jax.random.split(key, 4)
+        key_choice, key_law = jax.random.split(key)
         values, visits = state.values, state.visits
         if self.sampling == "all":
             pairs = jnp.arange(visits.size)
-            keys = jax.random.split(key_transition, visits.size), jax.random.split(key_next, visits.size)
+            chances = jax.random.uniform(key_choice, (visits.size, 4))
             update = jax.vmap(functools.partial(self.update, alpha, values, visits))
-            learnt, _, _ = update(pairs // visits.shape[1], pairs % visits.shape[1], *keys)
+            keys = jax.random.split(key_law, visits.size)
+            learnt, _, _ = update(pairs // visits.shape[1], pairs % visits.shape[1], chances, keys)
             alive = ~jnp.asarray(self.mdp.terminal)[:, None]
             values = jnp.where(alive[..., None], learnt.reshape(values.shape), values)
             return state._replace(values=values, visits=visits + alive)
 
+        chances = jax.random.uniform(key_choice, (7,))
         if self.sampling == "uniform":
-            x = _draw(key_pair, 1.0 - jnp.asarray(self.mdp.terminal))
-            a = jax.random.randint(key_action, (), 0, self.mdp.num_actions, jnp.int32)
+            x = _pick(chances[0], ~jnp.asarray(self.mdp.terminal))
+            a = _pick(chances[1], jnp.ones(self.mdp.num_actions))
         else:
-            x = jnp.where(state.ended, _draw(key_pair, jnp.asarray(self.mdp.start)), state.state)
+            x = jnp.where(state.ended, _pick(chances[0], self.mdp.start), state.state)
             # Off-policy, or at a start, the action is chosen now; else it is the one bootstrapped from.
-            a = self.behave(values, x, key_action)
+            a = self.behave(values, x, chances[1:3])
             a = a if self.control == "q-learning" else jnp.where(state.ended, a, state.action)
-        learnt, after, bootstrap = self.update(alpha, values, visits, x, a, key_transition, key_next)
+        learnt, after, bootstrap = self.update(alpha, values, visits, x, a, chances[3:], key_law)
         ended = jnp.asarray(self.mdp.terminal)[after]
         return _State(values.at[x, a].set(learnt), visits.at[x, a].add(1), after, bootstrap, ended)
 
     def update(
-        self, alpha: Any, values: Any, visits: Any, x: Any, a: Any, key_transition: Any, key_next: Any
+        self, alpha: Any, values: Any, visits: Any, x: Any, a: Any, chances: Any, key_law: jax.Array
     ) -> tuple[Any, Any, Any]:
         """Algorithm 2 on a sample (x, a, r, x', a'): the new values of (x, a), with x' and a'."""
-        key_branch, key_reward = jax.random.split(key_transition)
-        branch = self.mdp.sample_branch(key_branch, x, a)
-        reward = self.mdp.sample_reward(key_reward, x, a, branch)
+        branch = _pick(chances[0], jnp.asarray(self.mdp.probs)[x, a])
+        reward = self.reward(x, a, branch, chances[1], key_law)
         after = jnp.asarray(self.mdp.successors)[x, a, branch]
         greedy = self.control == "q-learning"
-        bootstrap = self.greedy(values, after) if greedy else self.behave(values, after, key_next)
+        bootstrap = self.greedy(values, after) if greedy else self.behave(values, after, chances[2:])
         imputed = self.family.impute(values[after, bootstrap])
         ended = jnp.asarray(self.mdp.terminal)[after]
         target = Particles(jnp.where(ended, 0, imputed.atoms), imputed.probs).push(reward, self.mdp.gamma)
@@ -173,27 +175,40 @@ class _Learner(eqx.Module):
         rate = alpha * (visits[x, a] + 1.0) ** -self.decay
         return values[x, a] - rate * gradient, after, bootstrap
 
+    def reward(self, x: Any, a: Any, branch: Any, chance: Any, key_law: jax.Array) -> Any:
+        """A draw from the reward's law, as `MDP.sample_reward`."""
+
+        def here(table: Any) -> Any:
+            return jnp.asarray(table)[x, a, branch]
+
+        reward = here(self.mdp.rewards.atoms)[_pick(chance, here(self.mdp.rewards.probs))]
+        if self.mdp.laws is None:
+            return reward
+        law = jax.tree.map(here, self.mdp.laws)
+        return jnp.where(law.kind == PARTICLES, reward, law.sample(key_law))
+
     def greedy(self, values: Any, x: Any) -> Any:
         """The action of highest expected return, or risk measure, in x."""
         here = values[x]
         worth = self.family.mean(here) if self.risk is None else self.risk(self.family.impute(here))
         return jnp.argmax(worth).astype(jnp.int32)
 
-    def behave(self, values: Any, x: Any, key: jax.Array) -> Any:
+    def behave(self, values: Any, x: Any, chances: Any) -> Any:
         """The action taken in x: the policy's, or the epsilon-greedy one."""
         if self.policy is not None:
-            choice = _draw(key, jnp.asarray(self.policy.probs)[x])
+            choice = _pick(chances[0], jnp.asarray(self.policy.probs)[x])
             return jnp.asarray(self.policy.actions, jnp.int32)[x, choice]
-        key_explore, key_action = jax.random.split(key)
-        random = jax.random.randint(key_action, (), 0, self.mdp.num_actions, jnp.int32)
-        return jnp.where(jax.random.uniform(key_explore) < self.epsilon, random, self.greedy(values, x))
+        random = _pick(chances[0], jnp.ones(self.mdp.num_actions))
+        return jnp.where(chances[1] < self.epsilon, random, self.greedy(values, x))
 
 
-def _draw(key: jax.Array, weights: Any) -> Any:
-    """An index with probabilities proportional to these weights."""
-    levels = jnp.cumsum(weights)
-    below = levels <= jax.random.uniform(key, (), levels.dtype) * levels[-1]
-    return jnp.sum(below, dtype=jnp.int32)
+def _pick(chance: Any, weights: Any) -> Any:
+    """An index with probabilities proportional to the weights, by a chance that is uniform on [0, 1).
+
+    All chances of a step are drawn at once: random keys cost more to compile than all the rest.
+    """
+    levels = jnp.cumsum(jnp.asarray(weights, float))
+    return jnp.sum(levels <= chance * levels[-1], dtype=jnp.int32)
 
 
 def _begin(values: Any, runs: tuple[int, int]) -> _State:

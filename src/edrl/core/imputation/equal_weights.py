@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from edrl.core.check import check_count
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float, keep_precision
+from edrl.core.precision import as_float, compiled
 from edrl.core.statistics import Statistics
 
 _PROBE = 0.1, 1e-4  # the widest and the narrowest step to either side, in units of half the range of the values
@@ -41,18 +41,14 @@ class EqualWeights:
             check_count("samples", self.samples, 1)
         check_count("iterations", self.iterations, 1)
 
-    @keep_precision
+    @functools.partial(compiled, static=("self",))
     def __call__(self, family: Statistics, values: Any) -> Particles:
         """Impute `Particles [..., N]` from values [..., K]."""
-        return _impute(self, family, as_float(values))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _impute(strategy: EqualWeights, family: Statistics, values: jax.Array) -> Particles:
-    n = strategy.samples or values.shape[-1]
-    solve = functools.partial(_solve, family, n, strategy.iterations)
-    atoms = jnp.vectorize(solve, signature="(k)->(n)")(values)
-    return Particles(atoms, jnp.full(n, 1 / n, atoms.dtype))
+        values = as_float(values)
+        n = self.samples or values.shape[-1]
+        solve = functools.partial(_solve, family, n, self.iterations)
+        atoms = jnp.vectorize(solve, signature="(k)->(n)")(values)
+        return Particles(atoms, jnp.full(n, 1 / n, atoms.dtype))
 
 
 def _solve(family: Statistics, n: int, iterations: int, values: jax.Array) -> jax.Array:

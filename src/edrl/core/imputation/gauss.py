@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float, keep_precision
+from edrl.core.precision import as_float, compiled
 from edrl.core.statistics import Statistics
 
 
-@keep_precision
+@compiled
 def gauss_quadrature(family: Statistics, values: Any) -> Particles:
     """n = ceil((K + 1) / 2) atoms with the raw moments E[Z], ..., E[Z^K] (values [..., K]), by Golub and Welsch.
 
@@ -29,11 +29,7 @@ def gauss_quadrature(family: Statistics, values: Any) -> Particles:
     of a raw moment only repeat the mean, to 1e-9 up to K = 13; of a k-th *central* moment such input never held
     more than eps (|mean| / std)^k.
     """
-    return _impute(as_float(values))
-
-
-@jax.jit
-def _impute(values: jax.Array) -> Particles:
+    values = as_float(values)
     mean, std, moments, rounding = _standardise(values)
     diagonal, beside = _recurrence(moments, rounding)
     n = diagonal.shape[-1]
