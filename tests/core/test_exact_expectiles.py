@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edrl.core.families import Expectiles, midpoints
+from edrl.core.metrics import wasserstein
 from edrl.core.particles import Particles
 
 SIZES = [1, 2, 3, 5, 9, 11, 51, 201]
@@ -174,14 +175,13 @@ def test_the_repair_is_the_greatest_convex_minorant() -> None:
 
 
 def test_jit_vmap_and_batches_agree() -> None:
-    """Compiled, mapped and batched, the result is the same."""
+    """Compiled, mapped and batched, the distribution is the same (an atom without mass may lie elsewhere)."""
     family = Expectiles(11)
     with jax.enable_x64(True):
         values = jnp.asarray(family.evaluate(distributions(3)))
         batched = family.impute(values)
         for other in (jax.jit(family.impute)(values), jax.vmap(family.impute)(values)):
-            np.testing.assert_allclose(other.atoms, batched.atoms, rtol=1e-12, atol=1e-12)
-            np.testing.assert_allclose(other.probs, batched.probs, rtol=1e-12, atol=1e-12)
+            assert float(wasserstein(other, batched).max()) <= 1e-12 * float(jnp.ptp(values))
 
 
 @pytest.mark.parametrize(

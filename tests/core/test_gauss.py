@@ -133,9 +133,7 @@ def test_follows_affine_maps(shift, scale):
 moments_of_anything = hnp.arrays(
     np.float64,
     (4, 5),
-    elements=st.one_of(
-        st.floats(-1e308, 1e308), st.floats(-10, 10), st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300])
-    ),
+    elements=st.one_of(st.floats(-1e308, 1e308), st.floats(-10, 10), st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300])),
 )
 
 

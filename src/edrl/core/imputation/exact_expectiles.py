@@ -63,7 +63,7 @@ def impute_expectiles(values: Any, taus: np.ndarray, levels: Levels = "midpoint"
     # Powers of two scale without rounding, so nothing below depends on the units of the return.
     unit = _power_of_two(jnp.max(jnp.abs(values), axis=-1, keepdims=True))
     values, centre = values / unit, mean[..., None] / unit
-    x = jnp.sort(values[..., ~central], axis=-1) - centre
+    x = _sorted(values[..., ~central]) - centre
     x = jnp.where(low, jnp.minimum(x, 0), jnp.maximum(x, 0))
     scale = _power_of_two(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
     atoms, probs = _interpolate(x / scale, taus, levels, reach=1 / np.sqrt(eps))
@@ -79,38 +79,25 @@ def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tupl
     """
     p = (taus / (2 * taus - 1)).astype(x.dtype) * x  # P at the knots, E[(x - Z)+]
     q = ((1 - taus) / (2 * taus - 1)).astype(x.dtype) * x  # P - x at the knots, E[(Z - x)+]
-    hull = _lower_hull(lax.stop_gradient(x), lax.stop_gradient(p), lax.stop_gradient(q), reach)
-    before, after = _neighbours(hull)
-    first, last = after[..., 0], before[..., -1]  # for hull vertices these are the vertices themselves
+    slopes = _chord_slopes(x, p, q, reach)
+    convex = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(jnp.diff(slopes, axis=-1) >= 0, axis=-1)
+    as_it_is = (p[..., :1], q[..., -1:], slopes)
 
-    def at(values: Any, index: Any) -> Any:
-        return jnp.take_along_axis(values, index, axis=-1)
+    def mended() -> tuple[Any, Any, Any]:
+        """Row by row: what is convex stays as it is, whatever else is in the batch."""
+        pairs = zip(as_it_is, _repaired(x, p, q, reach), strict=True)
+        first, last, chords = (jnp.where(convex[..., None], old, new) for old, new in pairs)
+        return first, last, chords
 
-    # Chord slopes: of the hull's edge over each gap between knots, and the least and greatest that `reach` allows.
-    n = x.shape[-1]
-    left, right = at(p, first[..., None]) / reach, 1 - at(q, last[..., None]) / reach
-    a, b = before[..., :-1], after[..., 1:]
-    inside = (a >= 0) & (b < n)
-    a, b = jnp.clip(a, 0, n - 1), jnp.clip(b, 0, n - 1)
-    run = at(x, b) - at(x, a)
-    rise = at(p, b) - at(p, a)
-    steep = inside & (run > 0)
-    chord = jnp.where(steep, rise / jnp.where(steep, run, 1), jnp.where(before[..., :-1] < 0, left, 0))
-    chord = jnp.where(after[..., 1:] >= n, right, chord)
-    slopes = jnp.concatenate([left, jnp.clip(chord, left, right), right], axis=-1)
-    slopes = lax.cummax(
-        slopes, axis=slopes.ndim - 1
-    )  # rounding, and repeated knots, must not cost a negative mass
+    p_first, q_last, slopes = lax.cond(jnp.all(convex), lambda: as_it_is, mended)
 
     jumps = jnp.diff(slopes, axis=-1)
     leftward = _share_to_the_left(x, levels)
     to_left, to_right = leftward * jumps, (1 - leftward) * jumps
 
     # Tails: the tangents at the outermost knots meet the asymptotes at x - P/F and x + (P-x)/(1-F).
-    p_first = at(p, first[..., None]) - left * (at(x, first[..., None]) - x[..., :1])
-    q_last = at(q, last[..., None]) - (1 - right) * (x[..., -1:] - at(x, last[..., None]))
-    mass_left = left + to_left[..., :1]
-    mass_right = (1 - right) + to_right[..., -1:]
+    mass_left = slopes[..., :1] + to_left[..., :1]
+    mass_right = (1 - slopes[..., -1:]) + to_right[..., -1:]
     tail_left = x[..., :1] - p_first / jnp.where(mass_left > 0, mass_left, 1)
     tail_right = x[..., -1:] + q_last / jnp.where(mass_right > 0, mass_right, 1)
 
@@ -123,6 +110,38 @@ def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tupl
     probs = jnp.concatenate([mass_left, mass, mass_right], axis=-1)
     probs = probs / jnp.sum(probs, axis=-1, keepdims=True)
     return atoms - jnp.sum(probs * atoms, axis=-1, keepdims=True), probs
+
+
+def _chord_slopes(x: Any, p: Any, q: Any, reach: float) -> Any:
+    """The slopes [..., n+1] of the chords between knots, and before and after them the least and greatest of F
+    that `reach` allows in the tails; 0 where two knots coincide."""
+    run, rise = jnp.diff(x, axis=-1), jnp.diff(p, axis=-1)
+    chords = jnp.where(run > 0, rise / jnp.where(run > 0, run, 1), 0)
+    return jnp.concatenate([p[..., :1] / reach, chords, 1 - q[..., -1:] / reach], axis=-1)
+
+
+def _repaired(x: Any, p: Any, q: Any, reach: float) -> tuple[Any, Any, Any]:
+    """P at the first knot, P - x at the last, and the slopes [..., n+1] of the greatest convex minorant."""
+    n = x.shape[-1]
+    vertex = _lower_hull(lax.stop_gradient(x), lax.stop_gradient(p), lax.stop_gradient(q), reach)
+    before, after = _neighbours(vertex)
+
+    def at(values: Any, index: Any) -> Any:
+        return jnp.take_along_axis(values, jnp.clip(index, 0, n - 1), axis=-1)
+
+    # Over each gap the slope of the hull's edge; outside all vertices that of the lines that reach the asymptotes.
+    least, greatest = at(p, after[..., :1]) / reach, 1 - at(q, before[..., -1:]) / reach
+    a, b = before[..., :-1], after[..., 1:]
+    run = at(x, b) - at(x, a)
+    edges = jnp.where(run > 0, (at(p, b) - at(p, a)) / jnp.where(run > 0, run, 1), 0)
+    edges = jnp.where(a < 0, least, jnp.where(b >= n, greatest, edges))
+    slopes = jnp.concatenate([least, jnp.clip(edges, least, greatest), greatest], axis=-1)
+    # Rounding, and knots that coincide, must not cost a negative mass.
+    slopes = lax.cummax(slopes, axis=slopes.ndim - 1)
+    # Only the outermost heights are used from here on.
+    p_first = at(p, after[..., :1]) - least * (at(x, after[..., :1]) - x[..., :1])
+    q_last = at(q, before[..., -1:]) - (1 - greatest) * (x[..., -1:] - at(x, before[..., -1:]))
+    return p_first, q_last, slopes
 
 
 def _share_to_the_left(x: Any, levels: Levels) -> Any:
@@ -189,7 +208,7 @@ def feasible_mean(values: Any, taus: np.ndarray) -> Any:
     The knots' heights P_i(m) are affine in m, so every condition on the chord slopes, 0 <= s_1 <= ... <= 1, is one
     linear inequality in m. Bounds are loosened by their own rounding error, so that a well-determined one decides.
     """
-    values = jnp.sort(values, axis=-1)
+    values = _sorted(values)
     low = taus < 0.5
     ratio = taus / (2 * taus - 1)
     # Work around the values next to the mean: small numbers, no digits lost to an offset.
@@ -230,6 +249,12 @@ def feasible_mean(values: Any, taus: np.ndarray) -> Any:
     highest = jnp.where(jnp.isfinite(highest), highest, lowest)
     middle = jnp.clip((lowest + highest) / 2, box_low, box_high)
     return nearest[..., 0] + spread[..., 0] * middle
+
+
+def _sorted(values: Any) -> Any:
+    """The values in increasing order; sorting is skipped where all are, as consistent ones are."""
+    in_order = jnp.all(jnp.diff(values, axis=-1) >= 0)
+    return lax.cond(in_order, lambda values: values, lambda values: jnp.sort(values, axis=-1), values)
 
 
 def _power_of_two(x: Any) -> Any:
