@@ -14,9 +14,7 @@ from edrl.core.imputation.scipy_reference import solve_rows
 def consistent_values(family: Expectiles, batch: int, seed: int = 0) -> np.ndarray:
     """The expectiles of random distributions."""
     rng = np.random.default_rng(seed)
-    return np.asarray(
-        family.evaluate(Particles(rng.normal(size=(batch, 32)), rng.dirichlet(np.ones(32), batch)))
-    )
+    return np.asarray(family.evaluate(Particles(rng.normal(size=(batch, 32)), rng.dirichlet(np.ones(32), batch))))
 
 
 def against_scipy() -> dict[str, Any]:
@@ -31,9 +29,7 @@ def against_scipy() -> dict[str, Any]:
         )
         many = consistent_values(family, 300, seed=1)
         atoms, success = solve_rows(family, many, "root")
-        scipy_error = np.abs(np.asarray(family.evaluate(Particles(atoms))) - many).max(-1) / np.ptp(
-            many, axis=-1
-        )
+        scipy_error = np.abs(np.asarray(family.evaluate(Particles(atoms))) - many).max(-1) / np.ptp(many, axis=-1)
         our_error = np.abs(np.asarray(family.residual(many))).max(-1) / np.ptp(many, axis=-1)
     return {
         **result,

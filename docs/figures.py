@@ -27,12 +27,8 @@ def draw(path: Path) -> None:
 
     left.plot(exact.taus, true_values[0, 0], "o-", color=TRUTH, label="truth")
     left.plot(exact.taus, learnt["EDRL"].values[0, 0], "s--", color=EDRL, label="EDRL, exact imputation")
-    left.plot(
-        exact.taus, learnt["EDRL-naive"].values[0, 0], "^:", color=NAIVE, label="EDRL-naive: the collapse"
-    )
-    left.set(
-        xlabel="level τ", ylabel="expectile of the return from $x_0$", title="Nine expectiles of the 15-chain"
-    )
+    left.plot(exact.taus, learnt["EDRL-naive"].values[0, 0], "^:", color=NAIVE, label="EDRL-naive: the collapse")
+    left.set(xlabel="level τ", ylabel="expectile of the return from $x_0$", title="Nine expectiles of the 15-chain")
     left.legend(frameon=False)
 
     distance = np.arange(14, 0, -1)
@@ -57,9 +53,7 @@ def draw(path: Path) -> None:
     )
     right.plot(x, integrated_cdf(imputed, x), color=EDRL, label="imputed: convex, through the knots")
     knots = np.delete(true_values[0, 0], k // 2)
-    right.plot(
-        knots, integrated_cdf(truth.particles[0, 0], knots), "o", color=EDRL, label="knots: the expectiles"
-    )
+    right.plot(knots, integrated_cdf(truth.particles[0, 0], knots), "o", color=EDRL, label="knots: the expectiles")
     right.set(xlabel="return x", title="Imputing is interpolating", ylim=(-0.05, 1.7), xlim=(-5.5, 1.5))
     right.legend(frameon=False, loc="upper left")
 

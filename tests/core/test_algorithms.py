@@ -1,9 +1,9 @@
 """The named algorithms are the pairs of statistics and strategy that the paper says they are."""
 
 import pytest
-from contracts import ALGORITHMS
 
 import edrl
+from contracts import ALGORITHMS
 
 
 def test_every_algorithm_builds() -> None:

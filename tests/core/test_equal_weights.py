@@ -27,7 +27,7 @@ class LossOnly(Statistics):
     """Expectiles from their loss alone: the score comes by autodiff, and there is no `numpy_score`."""
 
     taus: tuple[float, ...]
-    strategy: Any = EqualWeights()
+    strategy: Any = None
 
     @property
     def size(self) -> int:
@@ -60,7 +60,7 @@ def test_equation_9_is_not_convex_in_the_atoms():
     assert middle > 1.5 * (left + right) / 2
 
 
-@pytest.mark.parametrize(("name", "samples"), [("expectiles", None), ("huber", None), ("expectiles", 3), ("huber", 12)])
+@pytest.mark.parametrize(("name", "samples"), [("expectiles", None), ("huber", None), ("huber", 12)])
 def test_always_better_than_its_start(name, samples):
     """Only descending steps are taken, and the values themselves never solve Equation (9)."""
     family = FAMILIES[name]
@@ -92,7 +92,7 @@ def test_no_atom_can_be_moved_alone_to_advantage(name):
 
 def test_at_least_as_good_as_scipy_minimize_on_most_rows():
     """On 85 % of random rows or more, the solver's Equation (9) is no larger than BFGS's (1 % and 1e-12 allowed)."""
-    family = Expectiles(7)
+    family = FAMILIES["expectiles"]
     values = random_values(family, 3)
     ours = objective(family, values, EqualWeights()(family, values).atoms)
     theirs = objective(family, values, solve_rows(family, values, "minimize")[0])
@@ -110,16 +110,16 @@ def test_two_moments_are_mean_plus_minus_std():
 
 
 @pytest.mark.parametrize("strategy", [EqualWeights(), ScipyRoot(), ScipyMinimize()])
-@pytest.mark.parametrize("family", [Expectiles(1), Expectiles(5), HuberQuantiles(5)])
-def test_equal_values_are_a_point_mass(strategy, family):
+@pytest.mark.parametrize("name", FAMILIES)
+def test_equal_values_are_a_point_mass(strategy, name):
     """Expectiles and Huber quantiles are all equal for a point mass only, which is its own imputation."""
-    np.testing.assert_array_equal(strategy(family, np.full(family.size, -3.0)).atoms, -3.0)
+    np.testing.assert_array_equal(strategy(FAMILIES[name], np.full((BATCH, 7), -3.0)).atoms, -3.0)
 
 
 @pytest.mark.parametrize("exponent", [-100, -30, 3, 30, 100])
 def test_scales_with_the_values(exponent):
     """Powers of two scale expectiles, scores and steps without rounding, so the atoms scale to the last bit."""
-    family, scale = Expectiles(7), 2.0**exponent
+    family, scale = FAMILIES["expectiles"], 2.0**exponent
     values = random_values(family, 4)
     base, scaled = EqualWeights()(family, values), EqualWeights()(family, scale * values)
     np.testing.assert_array_equal(scaled.atoms, scale * base.atoms)
@@ -127,7 +127,7 @@ def test_scales_with_the_values(exponent):
 
 def test_shifts_with_the_values():
     """A shift changes rounding only: Equation (9) reaches the same value on nearly all rows (ties may part ways)."""
-    family = Expectiles(7)
+    family = FAMILIES["expectiles"]
     values = random_values(family, 5)
     base = objective(family, values, EqualWeights()(family, values).atoms)
     shifted = objective(family, values, np.asarray(EqualWeights()(family, values + 64.0).atoms) - 64.0)
@@ -147,7 +147,7 @@ anything = hnp.arrays(
 def test_total(name, dtype, values):
     """Any finite input, unsorted, tied, huge or tiny, gives finite atoms."""
     values = np.clip(values, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype)
-    mu = EqualWeights()(FAMILIES[name], values)
+    mu = EqualWeights()(FAMILIES[name], np.resize(values, (BATCH, 7)))
     assert mu.atoms.dtype == values.dtype
     assert np.isfinite(mu.atoms).all()
 
@@ -162,27 +162,15 @@ def test_scipy_is_total(method, values):
     assert success.shape == (1,)
 
 
-def test_jit_vmap_and_batches_agree():
-    """One computation: eager, compiled, mapped, and batched along several axes."""
-    family, strategy = Expectiles(7), EqualWeights()
+def test_jit_and_vmap_agree_with_batches():
+    """One computation, whether a batch is handed over or mapped over in a compiled function."""
+    family, strategy = FAMILIES["expectiles"], EqualWeights()
     values = random_values(family, 6)
-    batch = strategy(family, values)
     with jax.enable_x64(True):
-        compiled = jax.jit(lambda v: strategy(family, v))(jnp.asarray(values))
-        mapped = jax.vmap(lambda v: strategy(family, v))(jnp.asarray(values))
-    for other in (compiled, mapped, strategy(family, values.reshape(4, 10, 7))):
-        reached = objective(family, values, np.reshape(other.atoms, batch.atoms.shape))
-        np.testing.assert_allclose(reached, objective(family, values, batch.atoms), rtol=1e-6, atol=1e-12)
-
-
-def test_score_from_a_loss_alone():
-    """The base class's autodiff score gives the same atoms as the score written out."""
-    family = Expectiles(7)
-    values = random_values(family, 7)
-    by_loss, by_score = EqualWeights()(LossOnly(family.taus), values), EqualWeights()(family, values)
-    np.testing.assert_allclose(
-        objective(family, values, by_loss.atoms), objective(family, values, by_score.atoms), rtol=1e-6, atol=1e-12
-    )
+        mapped = jax.jit(jax.vmap(lambda v: strategy(family, v)))(jnp.asarray(values))
+    reached = objective(family, values, mapped.atoms)
+    expected = objective(family, values, strategy(family, values).atoms)
+    np.testing.assert_allclose(reached, expected, rtol=1e-6, atol=1e-12)
 
 
 def test_scipy_root_is_the_papers_call():
@@ -219,7 +207,7 @@ def test_errors_name_the_argument():
         EqualWeights(samples=0)
     with pytest.raises(ValueError, match="iterations = 0"):
         EqualWeights(iterations=0)
-    with pytest.raises(ValueError, match="samples = 4.*here 3"):
+    with pytest.raises(ValueError, match=r"samples = 4 .* here 3"):
         ScipyRoot(4)(Expectiles(3), np.zeros(3))
     with pytest.raises(ValueError, match="method = 'newton'"):
         solve_rows(Expectiles(3), np.zeros(3), "newton")

@@ -61,9 +61,7 @@ def test_consistent_expectiles_are_imputed_exactly(k: int, kind: str) -> None:
     family = Expectiles(levels(k, kind))
     values = np.asarray(family.evaluate(distributions(k)))
     double = family.impute(values)
-    assert np.abs(family.evaluate(double) - values).max(-1) == pytest.approx(
-        0, abs=1e-9 * spread(values).min()
-    )
+    assert np.abs(family.evaluate(double) - values).max(-1) == pytest.approx(0, abs=1e-9 * spread(values).min())
     single = family.impute(jnp.asarray(values, jnp.float32))
     assert single.atoms.dtype == jnp.float32
     error = np.abs(family.evaluate(in_double(single)) - values).max(-1)
@@ -88,9 +86,7 @@ def test_imputed_expectiles_against_scipy(k: int) -> None:
     values=st.lists(st.floats(-1e300, 1e300), min_size=11, max_size=11),
     taus=st.sampled_from([Expectiles(11).taus, midpoints(11)]),
 )
-def test_any_finite_input_gives_a_valid_distribution_of_its_mean(
-    values: list[float], taus: tuple[float, ...]
-) -> None:
+def test_any_finite_input_gives_a_valid_distribution_of_its_mean(values: list[float], taus: tuple[float, ...]) -> None:
     """An imputation is total; the mean is the input's 1/2-expectile, whatever came in."""
     family = Expectiles(taus)
     imputed = family.impute(np.asarray(values))  # `Particles` itself refuses NaN, infinities and bad weights
@@ -149,9 +145,7 @@ def test_the_repair_is_the_greatest_convex_minorant() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         # In order and on the right side of the mean, but otherwise arbitrary.
-        values = np.concatenate(
-            [-np.sort(rng.exponential(size=3))[::-1], [0.0], np.sort(rng.exponential(size=3))]
-        )
+        values = np.concatenate([-np.sort(rng.exponential(size=3))[::-1], [0.0], np.sort(rng.exponential(size=3))])
         x = np.delete(values, 3)
         p = np.delete(taus, 3) * x / (2 * np.delete(taus, 3) - 1)
         # The asymptotes as far knots, at the reach that the imputation allows itself.
@@ -194,9 +188,7 @@ def test_jit_vmap_and_batches_agree() -> None:
     ],
     ids=["consistent", "dirac", "unsorted", "ties"],
 )
-@pytest.mark.parametrize(
-    "taus", [Expectiles(11).taus, tuple(np.linspace(0.02, 0.4, 11))], ids=["mean", "no mean"]
-)
+@pytest.mark.parametrize("taus", [Expectiles(11).taus, tuple(np.linspace(0.02, 0.4, 11))], ids=["mean", "no mean"])
 def test_gradients_are_finite(values: np.ndarray, taus: tuple[float, ...]) -> None:
     """The imputed distribution's second moment differentiates without NaN, in both modes."""
     family = Expectiles(taus)

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from contracts import EXACT, FAMILIES, ON_THE_HOST, Case, every, random_particles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts import EXACT, FAMILIES, ON_THE_HOST, Case, every, random_particles
 from edrl import Categorical, Expectiles, HuberQuantiles, Mean, Moments, Particles, Quantiles
 
 every_family = every(FAMILIES)
@@ -68,9 +68,7 @@ def test_loss_is_affine_in_the_target(case: Case) -> None:
     """L(v; w mu + (1-w) nu) = w L(v; mu) + (1-w) L(v; nu): sampled gradients are unbiased (Section 3.4 (ii))."""
     family, mu, nu = case.family, random_particles(3), random_particles(4)
     values = np.random.default_rng(5).normal(size=(*mu.shape, family.size))
-    both = Particles(
-        np.concatenate([mu.atoms, nu.atoms], -1), np.concatenate([0.3 * mu.probs, 0.7 * nu.probs], -1)
-    )
+    both = Particles(np.concatenate([mu.atoms, nu.atoms], -1), np.concatenate([0.3 * mu.probs, 0.7 * nu.probs], -1))
     expected = 0.3 * family.loss(values, mu) + 0.7 * family.loss(values, nu)
     np.testing.assert_allclose(family.loss(values, both), expected, rtol=1e-12)
 
@@ -92,9 +90,7 @@ def test_mean_of_exact_families_is_the_mean_where_they_encode_it(case: Case) -> 
     family, mu = case.family, random_particles(8)
     values = family.evaluate(mu)
     encodes = isinstance(family, Mean | Moments) or (isinstance(family, Expectiles) and 0.5 in family.taus)
-    covered = isinstance(family, Categorical) and np.abs(mu.atoms).max() <= min(
-        -family.support[0], family.support[-1]
-    )
+    covered = isinstance(family, Categorical) and np.abs(mu.atoms).max() <= min(-family.support[0], family.support[-1])
     if encodes or covered:
         np.testing.assert_allclose(family.mean(values), mu.mean(), atol=1e-12)
     else:

@@ -217,10 +217,7 @@ def test_padding_has_no_influence(metric) -> None:
 def test_a_large_common_offset_costs_no_digits(metric) -> None:
     """Shifting dyadic atoms by 2^40 is exact, and so the distances agree to the bit."""
     rng = np.random.default_rng(1)
-    mu, nu = (
-        Particles(rng.integers(-4000, 4000, (BATCH, n)) / 1024, rng.dirichlet(np.ones(n), BATCH))
-        for n in (7, 4)
-    )
+    mu, nu = (Particles(rng.integers(-4000, 4000, (BATCH, n)) / 1024, rng.dirichlet(np.ones(n), BATCH)) for n in (7, 4))
     far = [Particles(kappa.atoms + 2.0**40, kappa.probs) for kappa in (mu, nu)]
     np.testing.assert_array_equal(metric(*far), metric(mu, nu))
     x = mu.atoms + 0.5
@@ -251,9 +248,7 @@ def test_batches_broadcast(metric) -> None:
     mu, nu = pairs(2)
     mu, nu = mu[:4], nu[:4]
     table = metric(mu[:, None], nu)
-    np.testing.assert_array_equal(
-        table, metric(mu[np.repeat(np.arange(4), 4)], nu[np.arange(16) % 4]).reshape(4, 4)
-    )
+    np.testing.assert_array_equal(table, metric(mu[np.repeat(np.arange(4), 4)], nu[np.arange(16) % 4]).reshape(4, 4))
     assert supremum(metric, mu[:, None], nu) == table.max()
 
 

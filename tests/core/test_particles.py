@@ -156,9 +156,7 @@ def test_level_rounding_covers_prefix_sums() -> None:
     for n in (3, 1000, 30_000):
         probs = np.random.default_rng(n).dirichlet(np.full(n, 0.1)).astype(np.float32)
         levels = jnp.cumsum(probs)
-        assert np.abs(np.asarray(levels) - np.cumsum(probs.astype(np.float64))).max() <= level_rounding(
-            levels
-        )
+        assert np.abs(np.asarray(levels) - np.cumsum(probs.astype(np.float64))).max() <= level_rounding(levels)
     assert level_rounding(jnp.zeros(1024, jnp.float32)) == 22 * float(jnp.finfo(jnp.float32).eps)
 
 
@@ -299,9 +297,7 @@ def test_compressed_to_no_fewer_is_sorted() -> None:
     for n in (3, 10):
         np.testing.assert_array_equal(mu.compressed(n).atoms, [1.0, 2.0, 3.0])
         np.testing.assert_array_equal(mu.compressed(n).probs, [0.25, 0.25, 0.5])
-    np.testing.assert_array_equal(
-        Particles([2.0, 2.0, 2.0]).compressed(2).atoms[-1:], [2.0]
-    )  # no width at all
+    np.testing.assert_array_equal(Particles([2.0, 2.0, 2.0]).compressed(2).atoms[-1:], [2.0])  # no width at all
 
 
 # --- Padding ---

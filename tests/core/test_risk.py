@@ -59,9 +59,7 @@ def test_cvar_is_the_rockafellar_uryasev_maximum(alpha: float, seed: int) -> Non
 def test_cvar_of_samples_is_the_mean_of_the_worst(k: int) -> None:
     """alpha = k / 8 of 8 equally likely samples: the k lowest."""
     samples = np.random.default_rng(k).normal(size=(BATCH, 8))
-    np.testing.assert_allclose(
-        CVaR(k / 8)(Particles(samples)), np.sort(samples)[:, :k].mean(-1), atol=8 * 8 * 4 * EPS
-    )
+    np.testing.assert_allclose(CVaR(k / 8)(Particles(samples)), np.sort(samples)[:, :k].mean(-1), atol=8 * 8 * 4 * EPS)
 
 
 def test_cvar_takes_a_fraction_of_the_atom_at_its_level() -> None:
@@ -144,9 +142,7 @@ def test_expectile_satisfies_its_first_order_condition(seed: int) -> None:
     mu = batch(seed)
     for tau in (0.2, 0.8):
         error = mu.atoms - ExpectileRisk(tau)(mu)[:, None]
-        gap = tau * (mu.probs * np.maximum(error, 0)).sum(-1) - (1 - tau) * (
-            mu.probs * np.maximum(-error, 0)
-        ).sum(-1)
+        gap = tau * (mu.probs * np.maximum(error, 0)).sum(-1) - (1 - tau) * (mu.probs * np.maximum(-error, 0)).sum(-1)
         assert (np.abs(gap) <= ATOL).all()
     np.testing.assert_allclose(ExpectileRisk(0.5)(mu), mu.mean(), atol=ATOL)
 
@@ -168,9 +164,7 @@ def test_positive_homogeneity(seed: int, scale: float) -> None:
     for risk in (ExpectedReturn(), CVaR(0.3), ValueAtRisk(0.3), ExpectileRisk(0.2), ExpectileRisk(0.8)):
         np.testing.assert_allclose(risk(scaled), scale * risk(mu), atol=2 * ATOL)
     np.testing.assert_allclose(Entropic(2.0)(mu.push(0.0, 0.5)), 0.5 * Entropic(1.0)(mu), atol=ATOL)
-    np.testing.assert_allclose(
-        MeanVariance(0.5)(mu.push(0.0, 2.0)), 2 * MeanVariance(1.0)(mu), atol=16 * ATOL
-    )
+    np.testing.assert_allclose(MeanVariance(0.5)(mu.push(0.0, 2.0)), 2 * MeanVariance(1.0)(mu), atol=16 * ATOL)
 
 
 @pytest.mark.parametrize("risk", RISKS[:-1], ids=repr)

@@ -77,9 +77,7 @@ def test_the_reflected_law_is_the_mirror_image() -> None:
         expected, error = integrate.quad(lambda u, b=below: (u - b) * density(u), max(below, 0), np.inf)
         assert abs(REFLECTED.integrated_cdf(x) - expected) <= error + 1e-12
     assert REFLECTED.mean == 1.35
-    np.testing.assert_allclose(
-        REFLECTED.discretise(8).atoms, 1.85 - Exponential(0.5).discretise(8).atoms[::-1]
-    )
+    np.testing.assert_allclose(REFLECTED.discretise(8).atoms, 1.85 - Exponential(0.5).discretise(8).atoms[::-1])
 
 
 @pytest.mark.parametrize(("law", "oracle"), LAWS)

@@ -118,9 +118,7 @@ def test_lists_dictionaries_functions_and_arrays_agree() -> None:
         MDP.from_lists(nested, 0.9),
         MDP.from_function(lambda x, a: LISTS[x][a] if LISTS[x] else [], 3, 2, 0.9),
         MDP.from_arrays(mdp.successors, mdp.probs, mdp.rewards, 0.9, laws=mdp.laws),
-        MDP.from_arrays(
-            mdp.successors, mdp.probs, mdp.rewards, 0.9, laws=jax.tree.map(jnp.asarray, mdp.laws)
-        ),
+        MDP.from_arrays(mdp.successors, mdp.probs, mdp.rewards, 0.9, laws=jax.tree.map(jnp.asarray, mdp.laws)),
     ]
     for other in others:
         assert eqx.tree_equal(mdp, other)
@@ -397,9 +395,7 @@ def test_policies_may_be_traced() -> None:
     traced = jax.jit(lambda mdp, actions: as_policy(mdp, actions).dense(2))(POLICY_MDP, actions)
     assert np.array_equal(traced, [[1, 0], [0, 1], [1, 0]])
     probs = jnp.array([[0.25, 0.75], [0.0, 1.0], [1.0, 0.0]])
-    assert np.array_equal(
-        jax.jit(lambda mdp, probs: as_policy(mdp, probs).dense(2))(POLICY_MDP, probs), probs
-    )
+    assert np.array_equal(jax.jit(lambda mdp, probs: as_policy(mdp, probs).dense(2))(POLICY_MDP, probs), probs)
 
 
 @pytest.mark.parametrize(
@@ -427,9 +423,7 @@ def test_uniform_law_in_the_array_path() -> None:
     """`laws` replace the rewards where their kind is not 0 and leave the others alone."""
     kind = np.array([[[2]], [[0]]])
     laws = ContinuousLaws(kind, np.full((2, 1, 1), -1.0), np.full((2, 1, 1), 2.0))
-    mdp = MDP.from_arrays(
-        [[[1]], [[0]]], np.ones((2, 1, 1)), [[[9.0]], [[7.0]]], 0.9, laws=laws, reward_atoms=5
-    )
+    mdp = MDP.from_arrays([[[1]], [[0]]], np.ones((2, 1, 1)), [[[9.0]], [[7.0]]], 0.9, laws=laws, reward_atoms=5)
     assert np.array_equal(mdp.rewards.atoms[0, 0, 0], Uniform(-1.0, 1.0).discretise(5).atoms)
     assert np.array_equal(mdp.rewards.atoms[1, 0, 0], [7, 0, 0, 0, 0])
     assert mdp.laws is not None

@@ -31,9 +31,7 @@ def return_law(mdp: MDP, state: int, action: int = 0) -> list[tuple[float, float
     law = []
     for b in np.flatnonzero(mdp.probs[state, action]):
         for z, q in return_law(mdp, int(mdp.successors[state, action, b])):
-            for r, p in zip(
-                mdp.rewards.atoms[state, action, b], mdp.rewards.probs[state, action, b], strict=True
-            ):
+            for r, p in zip(mdp.rewards.atoms[state, action, b], mdp.rewards.probs[state, action, b], strict=True):
                 if p > 0:
                     law.append((float(r + mdp.gamma * z), float(mdp.probs[state, action, b] * p * q)))
     return sorted(law)
@@ -101,11 +99,7 @@ def test_n_chain_goals(goal: Any) -> None:
     """Appendix E: only the transition into the rightmost state pays the goal's reward."""
     mdp = n_chain(4, goal, reward_atoms=8)
     expected = (
-        goal
-        if isinstance(goal, Particles)
-        else goal.discretise(8)
-        if hasattr(goal, "kind")
-        else Particles([goal])
+        goal if isinstance(goal, Particles) else goal.discretise(8) if hasattr(goal, "kind") else Particles([goal])
     )
     for action in (0, 1):
         assert np.array_equal(mdp.rewards.atoms[2, action, 0], expected.atoms)

@@ -24,9 +24,7 @@ class Algorithm:
         """The algorithm with `size` statistics; `support` = (low, high) is the range of categorical ones."""
         size = self.size if size is None else check_count("size", size, 1)
         if self.needs_range and support is None:
-            raise fail(
-                "support", support, f"{self.name} needs the range of returns, e.g. support=(-10.0, 10.0)"
-            )
+            raise fail("support", support, f"{self.name} needs the range of returns, e.g. support=(-10.0, 10.0)")
         return self.build(size, (0.0, 0.0) if support is None else support)
 
 
@@ -50,9 +48,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("QR-DQN", "Section 5.3", 200, lambda k, _: HuberQuantiles(k, impute="as_samples")),
         Algorithm("QR-DQN-imputation", "Section 5.1", 11, lambda k, _: HuberQuantiles(k)),
         Algorithm("ER-DQN", "Section 5.3", 11, lambda k, _: Expectiles(k)),
-        Algorithm(
-            "ER-DQN-naive", "Appendix D.2", 201, lambda k, _: Expectiles(midpoints(k), impute="as_samples")
-        ),
+        Algorithm("ER-DQN-naive", "Appendix D.2", 201, lambda k, _: Expectiles(midpoints(k), impute="as_samples")),
     )
 }
 

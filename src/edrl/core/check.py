@@ -38,9 +38,7 @@ def check_increasing(argument: str, values: Sequence[float], low: float, high: f
     outside = ~(np.isfinite(array) & (array > low) & (array < high))
     if outside.any():
         at = int(np.argmax(outside))
-        raise fail(
-            f"{argument}[{at}]", float(array[at]), f"it must lie strictly between {low:g} and {high:g}"
-        )
+        raise fail(f"{argument}[{at}]", float(array[at]), f"it must lie strictly between {low:g} and {high:g}")
     steps = np.diff(array)
     if (steps <= 0).any():
         at = int(np.argmax(steps <= 0))

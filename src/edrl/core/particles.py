@@ -29,9 +29,7 @@ class Particles(eqx.Module):
     def __init__(self, atoms: ArrayLike, probs: ArrayLike | None = None):
         points = as_float(atoms)
         if points.ndim == 0 or points.shape[-1] == 0:
-            raise fail(
-                "atoms.shape", points.shape, "atoms need a last axis with at least one atom, e.g. [0.0, 1.0]"
-            )
+            raise fail("atoms.shape", points.shape, "atoms need a last axis with at least one atom, e.g. [0.0, 1.0]")
         if probs is None:
             masses: Any = np.full(points.shape[-1], 1.0 / points.shape[-1], points.dtype)
         else:
@@ -89,9 +87,7 @@ class Particles(eqx.Module):
         """Mix the last batch axis with `weights [..., m]`: from [..., m, n] to [..., m * n] atoms."""
         weights = jnp.asarray(weights)
         if not self.shape or weights.shape[-1:] != self.shape[-1:]:
-            raise fail(
-                "weights.shape", weights.shape, f"its last axis must match the batch shape {self.shape}"
-            )
+            raise fail("weights.shape", weights.shape, f"its last axis must match the batch shape {self.shape}")
         if is_concrete(weights):
             _check_probs("weights", np.asarray(as_float(weights)))
         probs = weights[..., None] * self.probs
@@ -187,9 +183,7 @@ class Particles(eqx.Module):
 
     def _mode(self) -> Any:
         """A most probable atom [..., 1], which is never padding."""
-        return jnp.take_along_axis(
-            jnp.asarray(self.atoms), jnp.argmax(self.probs, axis=-1, keepdims=True), axis=-1
-        )
+        return jnp.take_along_axis(jnp.asarray(self.atoms), jnp.argmax(self.probs, axis=-1, keepdims=True), axis=-1)
 
 
 def level_rounding(levels: Any) -> float:
@@ -268,6 +262,4 @@ def _check_probs(argument: str, probs: np.ndarray) -> None:
     if off.max(initial=0) > np.sqrt(float(jnp.finfo(probs.dtype).eps)):
         place = "" if probs.ndim == 1 else str(list(map(int, np.unravel_index(off.argmax(), off.shape))))
         worst = float(total.flat[int(off.argmax())])
-        raise fail(
-            f"sum of {argument}{place}", worst, "probabilities must sum to 1: divide them by their sum"
-        )
+        raise fail(f"sum of {argument}{place}", worst, "probabilities must sum to 1: divide them by their sum")

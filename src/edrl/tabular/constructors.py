@@ -88,15 +88,11 @@ def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray
         atoms = np.asarray(rewards, np.float64)[..., None]
         weights = np.ones_like(atoms)
     if atoms.shape[:-1] != shape:
-        raise fail(
-            "rewards.shape", atoms.shape[:-1], f"without atoms, it must be that of successors, {shape}"
-        )
+        raise fail("rewards.shape", atoms.shape[:-1], f"without atoms, it must be that of successors, {shape}")
     return atoms, weights
 
 
-def _discretise(
-    atoms: np.ndarray, weights: np.ndarray, laws: ContinuousLaws, n: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _discretise(atoms: np.ndarray, weights: np.ndarray, laws: ContinuousLaws, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Write `n` equally likely atoms where a law is continuous, with room for all atoms everywhere."""
     size = max(n, atoms.shape[-1])
 
@@ -119,9 +115,7 @@ def _checked_laws(laws: ContinuousLaws, real: np.ndarray) -> ContinuousLaws | No
     _refuse(real & ~np.isin(kind, KINDS), "laws.kind", kind, f"it must be one of {list(KINDS)}")
     continuous = real & (kind != PARTICLES)
     _refuse(continuous & ~np.isfinite(loc), "laws.loc", loc, "it must be finite")
-    _refuse(
-        continuous & ~(np.isfinite(scale) & (scale != 0)), "laws.scale", scale, "it must be finite and not 0"
-    )
+    _refuse(continuous & ~(np.isfinite(scale) & (scale != 0)), "laws.scale", scale, "it must be finite and not 0")
     if not continuous.any():
         return None
     kind = np.where(continuous, kind, PARTICLES).astype(np.int8)
@@ -132,9 +126,7 @@ def _refuse(wrong: np.ndarray, name: str, array: Any, right: str) -> None:
     """Raise an error about the first transition [x, a, b] that is `wrong`."""
     if wrong.any():
         at = tuple(map(int, np.argwhere(wrong)[0]))
-        raise fail(
-            f"{name}{list(at)}", np.asarray(array)[at].tolist(), f"state {at[0]}, action {at[1]}: {right}"
-        )
+        raise fail(f"{name}{list(at)}", np.asarray(array)[at].tolist(), f"state {at[0]}, action {at[1]}: {right}")
 
 
 def _as_mask(name: str, states: Any, num_states: int) -> np.ndarray:
@@ -180,9 +172,7 @@ def lists_to_arrays(
     transitions: Mapping[int, Any] | Sequence[Any],
 ) -> tuple[np.ndarray, np.ndarray, Particles, ContinuousLaws]:
     """Successors, probs, rewards and laws [S, A, B] from lists `transitions[x][a]`; see `MDP.from_lists`."""
-    rows = {
-        (x, a): _merged(x, a, listed) for x, actions in _items(transitions) for a, listed in _items(actions)
-    }
+    rows = {(x, a): _merged(x, a, listed) for x, actions in _items(transitions) for a, listed in _items(actions)}
     if isinstance(transitions, Mapping):
         named = [
             *(int(x) for x in transitions),
@@ -197,9 +187,7 @@ def lists_to_arrays(
     busy = {x for (x, _), row in rows.items() if row}
     rows |= {(x, a): [(1.0, x, 0.0)] for x in range(num_states) if x not in busy for a in range(num_actions)}
 
-    atoms_needed = (
-        reward.size for row in rows.values() for *_, reward in row if isinstance(reward, Particles)
-    )
+    atoms_needed = (reward.size for row in rows.values() for *_, reward in row if isinstance(reward, Particles))
     shape = (num_states, num_actions, max(map(len, rows.values())))
     successors, probs = np.zeros(shape, np.int64), np.zeros(shape)
     atoms = np.zeros((*shape, max(atoms_needed, default=1)))
@@ -232,16 +220,12 @@ def _merged(x: int, a: int, listed: Transitions) -> list[tuple[float, int, Rewar
     for entry in listed:
         place = f"transitions[{x}][{a}]"
         if not isinstance(entry, Sequence) or len(entry) != 3:
-            raise fail(
-                place, entry, f"state {x}, action {a}: each entry must be (probability, next state, reward)"
-            )
+            raise fail(place, entry, f"state {x}, action {a}: each entry must be (probability, next state, reward)")
         probability, successor, reward = entry
         if not probability >= 0:
             raise fail(place, entry, f"state {x}, action {a}: a probability is a number of at least 0")
         if isinstance(reward, Particles) and reward.shape:
-            raise fail(
-                place, reward.shape, f"state {x}, action {a}: a reward is one distribution, not a batch"
-            )
+            raise fail(place, reward.shape, f"state {x}, action {a}: a reward is one distribution, not a batch")
         if not isinstance(reward, Particles | Law) and not np.isfinite(reward):
             raise fail(place, entry, f"state {x}, action {a}: a reward must be finite")
         if probability > 0:
@@ -270,15 +254,10 @@ def gymnasium_lists(env_or_id: Any) -> tuple[list[Any], np.ndarray | None]:
     env = env_or_id.unwrapped
     table = getattr(env, "P", None)
     if table is None:
-        raise fail(
-            "env_or_id", env_or_id, "the environment needs a table P, as FrozenLake-v1 and Taxi-v4 have"
-        )
+        raise fail("env_or_id", env_or_id, "the environment needs a table P, as FrozenLake-v1 and Taxi-v4 have")
     end = len(table)
     lists: list[Any] = [
-        [
-            [(p, end if ended else x, float(r)) for p, x, r, ended in table[state][a]]
-            for a in range(len(table[state]))
-        ]
+        [[(p, end if ended else x, float(r)) for p, x, r, ended in table[state][a]] for a in range(len(table[state]))]
         for state in range(end)
     ]
     start = getattr(env, "initial_state_distrib", None)

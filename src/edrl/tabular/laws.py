@@ -135,8 +135,7 @@ class ContinuousLaws(eqx.Module):
         loc, scale = jnp.asarray(self.loc), jnp.asarray(self.scale)
         # One key serves all kinds: only one of the three draws is used.
         draws = [
-            draw(key, loc.shape, loc.dtype)
-            for draw in (jax.random.normal, jax.random.uniform, jax.random.exponential)
+            draw(key, loc.shape, loc.dtype) for draw in (jax.random.normal, jax.random.uniform, jax.random.exponential)
         ]
         chosen = jnp.select([self.kind == NORMAL, self.kind == UNIFORM, self.kind == EXPONENTIAL], draws, 0.0)
         return loc + scale * chosen

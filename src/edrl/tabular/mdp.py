@@ -89,9 +89,7 @@ class MDP(eqx.Module):
         return cls.from_arrays(*constructors.dense_to_arrays(transitions, rewards), gamma, **options)
 
     @classmethod
-    def from_lists(
-        cls, transitions: Mapping[int, Any] | Sequence[Any], gamma: float, **options: Any
-    ) -> "MDP":
+    def from_lists(cls, transitions: Mapping[int, Any] | Sequence[Any], gamma: float, **options: Any) -> "MDP":
         """From lists `transitions[x][a]` of (probability, next state, reward), in lists or dictionaries.
 
         A reward is a number, `Particles`, or a law. A state without transitions is terminal; in a dictionary
@@ -173,9 +171,7 @@ def _as_start(start: Any, num_states: int) -> np.ndarray:
         raise fail("start.shape", array.shape, f"one probability a state is needed: ({num_states},)")
     if not (array >= 0).all():
         x = int(np.argmin(array >= 0))
-        raise fail(
-            f"start[{x}]", float(array[x]), f"the probability to start in state {x} must be at least 0"
-        )
+        raise fail(f"start[{x}]", float(array[x]), f"the probability to start in state {x} must be at least 0")
     if not abs(array.sum() - 1) <= constructors.SUM_TOLERANCE:
         raise fail("sum of start", float(array.sum()), "the start probabilities must sum to 1")
     return array

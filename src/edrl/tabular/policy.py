@@ -76,9 +76,7 @@ def _check(actions: np.ndarray, probs: np.ndarray, num_states: int, num_actions:
     outside = ((actions < 0) | (actions >= num_actions)).any(-1)
     if outside.any():
         x = int(np.argmax(outside))
-        raise fail(
-            f"policy.actions[{x}]", actions[x].tolist(), f"actions are numbers from 0 to {num_actions - 1}"
-        )
+        raise fail(f"policy.actions[{x}]", actions[x].tolist(), f"actions are numbers from 0 to {num_actions - 1}")
     wrong = ~(probs >= 0).all(-1) | ~(np.abs(probs.sum(-1) - 1) <= SUM_TOLERANCE)
     if wrong.any():
         x = int(np.argmax(wrong))

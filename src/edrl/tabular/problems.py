@@ -198,9 +198,7 @@ def garnet(
     return MDP.from_arrays(successors, probs, rewards, gamma)
 
 
-def _fork(
-    probs: tuple[float, float], rewards: tuple[Reward, Reward], gamma: float, reward_atoms: int = 64
-) -> MDP:
+def _fork(probs: tuple[float, float], rewards: tuple[Reward, Reward], gamma: float, reward_atoms: int = 64) -> MDP:
     """One action: x0 leads to x1 or x2, from which the rewards are paid."""
     lists = [[[(probs[0], 1, 0.0), (probs[1], 2, 0.0)]], *([[(1.0, 3, reward)]] for reward in rewards), []]
     return MDP.from_lists(lists, gamma, reward_atoms=reward_atoms, state_names=[*_numbered(3), "end"])

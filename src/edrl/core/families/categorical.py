@@ -28,9 +28,7 @@ class Categorical(Statistics):
 
     def __init__(self, support: Sequence[float] | np.ndarray, impute: ImputeLike = "categorical"):
         if np.ndim(support) != 1 or np.size(support) < 2:
-            raise fail(
-                "support", support, "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)"
-            )
+            raise fail("support", support, "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)")
         points = tuple(np.asarray(support, dtype=np.float64).tolist())
         object.__setattr__(self, "support", check_increasing("support", points, -np.inf, np.inf))
         object.__setattr__(self, "strategy", strategy_for(impute))

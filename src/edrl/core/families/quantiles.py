@@ -55,9 +55,7 @@ class HuberQuantiles(Statistics):
     def __init__(self, taus: Taus = 11, kappa: float = 1.0, impute: ImputeLike = "maximum-entropy"):
         object.__setattr__(self, "taus", midpoints(taus) if isinstance(taus, int) else check_taus(taus))
         if kappa == 0:
-            raise ValueError(
-                "kappa = 0 is not valid: without a quadratic part these are quantiles, use Quantiles"
-            )
+            raise ValueError("kappa = 0 is not valid: without a quadratic part these are quantiles, use Quantiles")
         object.__setattr__(self, "kappa", check_number("kappa", kappa, 0.0, open_low=True))
         object.__setattr__(self, "strategy", strategy_for(impute))
 
@@ -73,9 +71,7 @@ class HuberQuantiles(Statistics):
         gaps, centres = jnp.diff(knots, axis=-1), (knots[..., 1:] + knots[..., :-1]) / 2
         start = jnp.zeros_like(atoms[..., :1])
         levels = jnp.concatenate([start, jnp.cumsum(mu.probs, axis=-1)], axis=-1)
-        count = jnp.vectorize(
-            lambda atoms, x: jnp.searchsorted(atoms, x, side="right"), signature="(n),(k)->(k)"
-        )
+        count = jnp.vectorize(lambda atoms, x: jnp.searchsorted(atoms, x, side="right"), signature="(n),(k)->(k)")
 
         def cdf(x: Any) -> Any:
             return jnp.take_along_axis(levels, count(atoms, x), axis=-1)
