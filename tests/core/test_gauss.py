@@ -83,7 +83,7 @@ def test_moments_come_back_in_float32():
 
 @pytest.mark.parametrize(("atoms", "k"), [(1, 5), (2, 5), (3, 5), (2, 8), (3, 8)])
 def test_few_atoms_are_recovered(atoms, k):
-    """No other distribution has the first 2m - 1 moments of m atoms on m atoms: they come back, the rest weigh nothing."""
+    """m atoms are the only m atoms with their first 2m - 1 moments: they come back, the rest weigh nothing."""
     rng = np.random.default_rng(k)
     places = np.cumsum(rng.uniform(0.3, 0.6, (BATCH, atoms)), axis=-1) - 0.5 * atoms
     mu = Particles(places, rng.dirichlet(np.full(atoms, 5.0), BATCH))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from edrl.core.families import Expectiles, Mean
 from edrl.core.metrics import integrated_cdf, integrated_cdf_distance, kolmogorov_smirnov
@@ -79,15 +80,13 @@ def test_brackets_contain_the_true_expectiles() -> None:
     assert (true <= high + ROUNDING).all()
     np.testing.assert_allclose(high[..., 1], low[..., 1], atol=ROUNDING)  # the mean is exact
     assert (high - low)[..., 0].max() > 1e-5  # the others are not
-    values = found.values(family)
-    assert ((low - ROUNDING <= values) & (values <= high + ROUNDING)).all()
 
 
 def test_the_error_shrinks_with_the_number_of_atoms() -> None:
-    """Four times the atoms resolve all the returns that can be enumerated here at least four times as well."""
+    """As 1/n^2: four times the atoms leave about a sixteenth of the error, or a quarter at the very least."""
     mdp, policy = acyclic(0), random_policy(0)
     coarse, fine = (return_distributions(mdp, policy, atoms=n).error.max() for n in (ATOMS, 4 * ATOMS))
-    assert fine <= coarse / 4
+    assert 0 < fine <= coarse / 4
 
 
 def test_a_tolerance_that_is_met_ends_the_iterations() -> None:
@@ -129,23 +128,22 @@ def test_continuous_rewards_without_discounting() -> None:
     np.testing.assert_allclose(found.means[0], [1.0, 0.85], atol=ROUNDING)
 
 
-def test_the_error_of_a_law_counts_however_late_it_is_paid() -> None:
-    """An undiscounted episode that lasts for a geometric time and then pays E has E for its return."""
-    mdp = MDP.from_lists([[[(0.05, 1, Exponential()), (0.95, 0, 0.0)]], []], 1.0, reward_atoms=2)
-    found = return_distributions(mdp, 0, atoms=ATOMS)
+def test_an_undiscounted_walk_of_random_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight states that are left with probability 1/20, the last of which then pays E: that is the return of all.
+
+    The error of the discretised law counts in full, however late it is paid. And iterations go on until the news
+    from the end have come all the way, although the largest error stays the same so long.
+    """
+    monkeypatch.setattr(truth, "_SWEEPS_AT_ONCE", 1)
+    lists = [[[(0.05, x + 1, Exponential() if x == 7 else 0.0), (0.95, x, 0.0)]] for x in range(8)]
+    mdp = MDP.from_lists([*lists, []], 1.0, reward_atoms=2)
+    found = return_distributions(mdp, 0, atoms=8)
     x = np.linspace(0, 10, 501)
     difference = np.abs(integrated_cdf(found.particles[0, 0], x) - Exponential().integrated_cdf(x)).max()
+    coarse = Exponential().integrated_cdf_error(2)
     assert difference <= found.error[0, 0] + ROUNDING
-    assert difference > 0.9 * Exponential().integrated_cdf_error(2)  # two atoms are coarse, and all of that shows
-
-
-def test_news_of_the_end_travel_as_far_as_it_takes() -> None:
-    """Undiscounted, through more states than sweeps are made at once: the return is that of the last step."""
-    length = 4 * truth._SWEEPS_AT_ONCE
-    last = Particles(np.array([0.0, 1.0]))
-    lists = [*([[(1.0, x + 1, 0.0)]] for x in range(length - 1)), [[(1.0, length, last)]], []]
-    found = return_distributions(MDP.from_lists(lists, 1.0), 0, atoms=8)
-    assert found.error.max() <= 1e-6
+    assert 0.9 * coarse < difference
+    assert found.error[0, 0] < coarse + 0.1
 
 
 def test_the_fifteen_chain() -> None:
@@ -155,7 +153,7 @@ def test_the_fifteen_chain() -> None:
     np.testing.assert_allclose(found.particles.mean(), solve_moments(mdp, 0, 1)[..., 0], atol=1e-11)
     variance = solve_moments(mdp, 0, 2)[0, 0] @ [0, 1] - found.means[0, 0] ** 2
     assert found.lower.variance()[0, 0] <= variance <= found.upper.variance()[0, 0]
-    assert found.error.max() < 0.01 * np.sqrt(variance)
+    assert found.error.max() < 0.001 * np.sqrt(variance)
 
 
 def test_ranges_are_the_extremes_of_enumerated_returns() -> None:
@@ -189,12 +187,6 @@ def test_unbounded_returns_are_refused() -> None:
     mdp = MDP.from_lists([[[(0.5, 0, 1.0), (0.5, 1, 0.0)]], []], 1.0)
     with pytest.raises(ValueError, match="returns are unbounded"):
         return_distributions(mdp, 0)
-
-
-def test_all_states_may_be_terminal() -> None:
-    found = return_distributions(MDP.from_lists([[]], 0.9), 0, atoms=2)
-    assert (found.particles.atoms == 0).all()
-    assert (found.error == 0).all()
 
 
 def test_bad_arguments_are_named() -> None:
@@ -247,22 +239,23 @@ def test_rollouts_repeat_with_their_seed() -> None:
     assert (first != other).any()
 
 
+def loop_or_draw(gamma: float) -> MDP:
+    """State 0 pays 1 for ever, state 1 pays a normal reward and ends."""
+    return MDP.from_lists([[[(1.0, 0, 1.0)]], [[(1.0, 2, Normal(1.0, 2.0))]], []], gamma, reward_atoms=4)
+
+
 def test_rollouts_of_endless_episodes_are_truncated_where_little_is_left() -> None:
     """A reward of 1 for ever: 1/(1 - gamma) less at most the truncation."""
-    mdp = MDP.from_lists([[[(1.0, 0, 1.0)]]], 0.9)
-    for truncation in (1e-2, 1e-6):
-        returns = rollouts(mdp, 0, 3, truncation=truncation).atoms
-        assert ((10 - truncation <= returns) & (returns <= 10)).all()
-    assert (rollouts(MDP.from_lists([[[(1.0, 0, 1.0)]]], 0.0), 0, 3).atoms == 1).all()
+    for gamma, truncation in ((0.9, 1e-2), (0.9, 1e-6), (0.0, 1e-6)):
+        returns = rollouts(loop_or_draw(gamma), 0, EPISODES, state=0, truncation=truncation).atoms
+        assert ((1 / (1 - gamma) - truncation <= returns) & (returns <= 1 / (1 - gamma))).all()
 
 
 def test_rollouts_draw_continuous_rewards_themselves() -> None:
     """Not their discretisation: all draws differ, and fit the law."""
-    mdp = MDP.from_lists([[[(1.0, 1, Normal(1.0, 2.0))]], []], 0.9, reward_atoms=4)
-    returns = rollouts(mdp, 0, EPISODES).atoms
+    returns = rollouts(loop_or_draw(0.9), 0, EPISODES, state=1).atoms
     assert len(np.unique(returns)) == EPISODES
-    law = Normal(1.0, 2.0).discretise(4096)
-    assert kolmogorov_smirnov(Particles(returns), law) <= DKW + 1 / 4096
+    assert stats.kstest(returns, stats.norm(1.0, 2.0).cdf).statistic <= DKW
 
 
 def test_values_of_the_truth_are_those_of_its_particles() -> None:

@@ -228,5 +228,9 @@ def _run(learner: _Learner, alphas: Any, keys: Any, state: _State, first: Any, l
 
         return jax.lax.fori_loop(first, last, step, state)
 
+    alphas = jnp.asarray(alphas)
+    if keys.shape[0] == alphas.shape[0] == 1:  # unmapped, since a mapped `cond` computes both of its branches
+        alone = one(alphas[0], keys[0], jax.tree.map(lambda x: x[0, 0], state))
+        return jax.tree.map(lambda x: x[None, None], alone)
     over_seeds = jax.vmap(one, (None, 0, 0))
-    return jax.vmap(over_seeds, (0, None, 0))(jnp.asarray(alphas), keys, state)
+    return jax.vmap(over_seeds, (0, None, 0))(alphas, keys, state)

@@ -14,6 +14,7 @@ Values that are the expectiles of no distribution are repaired first: knots that
 neighbours are dropped until none does, which leaves the greatest convex minorant. The mean is always kept.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from jax import lax
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
+from edrl.core.precision import compiled
 from edrl.core.statistics import Statistics
 
 Levels = Literal["midpoint", "knots", "gaps"]
@@ -42,8 +44,9 @@ class ExactExpectiles:
         if self.levels not in ("midpoint", "knots", "gaps"):
             raise fail("levels", self.levels, "it must be 'midpoint', 'knots' or 'gaps'")
 
+    @functools.partial(compiled, static=("self",))
     def __call__(self, family: Statistics, values: Any) -> Particles:
-        return impute_expectiles(values, np.asarray(family.taus), self.levels)  # type: ignore[attr-defined]
+        return impute_expectiles(jnp.asarray(values), np.asarray(family.taus), self.levels)  # type: ignore[attr-defined]
 
 
 def impute_expectiles(values: Any, taus: np.ndarray, levels: Levels = "midpoint") -> Particles:

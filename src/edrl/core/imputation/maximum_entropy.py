@@ -34,7 +34,7 @@ class MaximumEntropy:
     Measured on expectiles and Huber quantiles of random distributions with K = 3, 11, 51: those of 200 atoms take
     16 to 30 steps to |E psi| < 2e-10 in float64. Those of 3 or 20 atoms leave gaps between the values empty, so
     that the solution lies on the boundary (lambda is infinite): 16 to 100 steps, |E psi| about 1e-12 in the
-    median, below 1e-9 on 99 % and 4e-5 at worst. In float32 |E psi| is between 3e-7 and 2e-4.
+    median, at most 2e-10 for 95 % and 4e-5 at worst. In float32 |E psi| is between 3e-7 and 2e-4.
     """
 
     grid: int = 64

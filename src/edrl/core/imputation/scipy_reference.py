@@ -64,12 +64,13 @@ def solve_rows(
     """The atoms [..., N] for values [..., K], row by row in float64, and whether SciPy reported success [...].
 
     A family may offer `numpy_score(values [K], atoms [N]) -> [K, N]`, as a user of plain NumPy and SciPy
-    would write it; otherwise its JAX score is called, which is much slower for such small arrays.
+    would write it. Otherwise its JAX score is called, which is far slower for such small arrays, and which JAX
+    advises against where this runs as a callback of a compiled function.
     """
     values = np.asarray(values, np.float64)
     size = values.shape[-1]
     count = _count(size, method, samples)
-    score = _numpy_score(family)
+    score = getattr(family, "numpy_score", family.score)
     rows = values.reshape(-1, size)
     atoms, success = np.empty((len(rows), count)), np.empty(len(rows), bool)
     # Overflow is part of the game for absurd values: what is not finite is replaced below.
@@ -94,18 +95,6 @@ def _conditions(score: Callable[..., np.ndarray], values: np.ndarray, atoms: np.
 def _sum_of_squares(conditions: Callable[..., np.ndarray], atoms: np.ndarray) -> float:
     """Equation (9)."""
     return float(np.sum(conditions(atoms) ** 2))
-
-
-def _numpy_score(family: Statistics) -> Callable[..., np.ndarray]:
-    if hasattr(family, "numpy_score"):
-        return family.numpy_score
-    compiled = jax.jit(family.score)
-
-    def score(values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-        with jax.enable_x64(True):
-            return np.asarray(compiled(values, atoms))
-
-    return score
 
 
 def _start(values: np.ndarray, count: int) -> np.ndarray:
