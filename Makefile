@@ -30,4 +30,4 @@ benchmark: $(VENV)/installed  ## side-by-side measurements, written to benchmark
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache

@@ -3,9 +3,14 @@
 import sys
 from pathlib import Path
 
+import jax
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `contracts`
+
+# Most of the time goes into compiling. What one process has compiled, the other and the next run need not.
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 # Examples compile; a first one is slow, and that is no failure.
 settings.register_profile("edrl", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -67,11 +67,17 @@ def chain() -> MDP:
     return n_chain(15)
 
 
-@pytest.mark.parametrize("problem", ["n_chain", "qdrl_not_uniform"])
-@pytest.mark.parametrize("name", [*EXACT_MEANS, *OTHERS])
+CHAINS = {"n_chain": PROBLEMS["n_chain"], "dull chain": lambda: n_chain(15, goal=-0.5, gamma=0.9)}
+CASES = [
+    *((name, problem) for problem in CHAINS for name in [*EXACT_MEANS, *OTHERS]),
+    *((name, "qdrl_not_uniform") for name in ("mean", "moments", "categorical", "quantiles")),
+]
+
+
+@pytest.mark.parametrize(("name", "problem"), CASES)
 def test_evaluation_converges_to_a_fixed_point_of_the_imputed_backup(name: str, problem: str) -> None:
     """Lemma 4.8 and Section 4.3: its means are exact for CDRL on a covering support, EDRL, and moments."""
-    mdp, family = PROBLEMS[problem](), (EXACT_MEANS | OTHERS)[name]
+    mdp, family = (PROBLEMS | CHAINS)[problem](), (EXACT_MEANS | OTHERS)[name]
     solution = dp.evaluate(mdp, 0, family, tolerance=1e-10)
     assert solution.converged
     assert solution.residuals[-1] <= 1e-10

@@ -167,7 +167,7 @@ def test_ranges_are_the_extremes_of_enumerated_returns() -> None:
 
 def test_ranges_of_endless_returns_are_geometric_series() -> None:
     """From state 0, rewards 1 for ever or until the end; a little wider, never narrower, also for gamma near 1."""
-    for gamma, slack in ((0.9, 1e-10), (0.9999, 0.5 / (1 - 0.9999))):
+    for gamma, slack in ((0.9, 1e-10), (0.9999, 1 / (1 - 0.9999))):
         mdp = MDP.from_lists([[[(0.9, 0, 1.0), (0.1, 1, -1.0)]], []], gamma)
         low, high = return_range(mdp, 0)
         assert 1 / (1 - gamma) * (1 - 1e-14) <= high[0, 0] <= 1 / (1 - gamma) + slack

@@ -26,7 +26,7 @@ from edrl.tabular.progress import track
 
 _SWEEPS_AT_ONCE = 32  # between two choices of nodes
 _ATOMS_AT_ONCE = 2**20  # bounds the memory of a sweep
-_RANGE_SWEEPS = 20_000
+_RANGE_SWEEPS = 2_000  # after which ranges are widened by what is left
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,11 @@ def return_distributions(
     means = solve_moments(mdp, policy, 1)[..., 0]
     ends = return_range(mdp, policy)
     outcomes = _outcomes(mdp)
+    alive = np.broadcast_to(~mdp.terminal[:, None], means.shape).astype(np.float64)
+    horizon = max(1.0, float(solve_linear(mdp, policy, alive, mdp.gamma).max()))  # expected steps, discounted
     bounds, done = _bound_states(
-        mdp, _of_states(outcomes, policy.dense(mdp.num_actions)), average(policy, means),
-        _state_range(policy, ends), atoms, tolerance, max_iterations, progress,
+        _in_parts(_of_states(outcomes, policy.dense(mdp.num_actions)), atoms), mdp.gamma, horizon,
+        average(policy, means), _state_range(policy, ends), atoms, tolerance, max_iterations, progress,
     )  # fmt: skip
     low, high = (end.ravel() for end in ends)
     parts = _in_parts(outcomes, atoms)
@@ -95,8 +97,9 @@ def return_distributions(
 
 
 def _bound_states(
-    mdp: MDP,
-    outcomes: "_Outcomes",
+    parts: "_Outcomes",
+    gamma: float,
+    horizon: float,
     means: np.ndarray,
     ends: tuple[np.ndarray, np.ndarray],
     atoms: int,
@@ -105,22 +108,20 @@ def _bound_states(
     progress: bool,
 ) -> tuple[Particles, int]:
     """The lower and the upper bound of the states' distributions, [2, S, n], and the number of sweeps."""
-    parts = _in_parts(outcomes, atoms)
     nodes: Any = np.linspace(*ends, atoms, axis=-1)
     bounds = _extremes(means, *ends, atoms)
     best, error, done, idle = bounds, np.inf, 0, 0
     with track("return distributions", max_iterations, progress) as advance:
         while done < max_iterations and error > tolerance and idle < 3:
             steps = min(_SWEEPS_AT_ONCE, max_iterations - done)
-            bounds = _tighten(parts, mdp.gamma, nodes, bounds, steps)
+            bounds = _tighten(parts, gamma, nodes, bounds, steps)
             nodes = _nodes(bounds, *ends)
             new_error = float(np.max(integrated_cdf_distance(*bounds))) / 2
             done += steps
-            # Idle is what brings less than 2 %, or less than a quarter of what discounting brings.
-            # Undiscounted, the largest error stays until news of the end has come all the way.
-            worth = min(0.02, (1 - mdp.gamma**steps) / 4) if mdp.gamma < 1 else 0.02
-            expected = mdp.gamma < 1 or done > mdp.num_states
-            idle = idle + 1 if expected and new_error > (1 - worth) * error else 0
+            # Within about a horizon the start of the iteration is forgotten. Idle is what after that brings less
+            # than 2 %, or less than a quarter of what would be forgotten.
+            worth = min(0.02, (1 - np.exp(-steps / horizon)) / 4)
+            idle = idle + 1 if done > horizon and new_error > (1 - worth) * error else 0
             if new_error < error:
                 best, error = bounds, new_error
             advance(steps, f"error {error:.1e}")
@@ -208,34 +209,37 @@ def _extremes(means: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> P
     return Particles(atoms, probs)
 
 
-@jax.jit
-def _nodes(bounds: Particles, low: Any, high: Any) -> Any:
+def _nodes(bounds: Particles, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Nodes [S, n] over [low, high] that suit both bounds [2, S, n].
 
     Mass m in a cell of width w opens a gap of at most m w / 4 between the two projections' integrated CDFs. All
     cells have the same m w if the density of nodes is the root of that of the mass: most nodes are spread so. Some
     lie on the heaviest atoms, which then stay where they are, and some evenly, where there may be mass later.
     """
-    atoms, probs = (jnp.concatenate(list(field), axis=-1) for field in (bounds.atoms, bounds.probs / 2))
-    atoms, probs = jax.lax.sort((atoms, probs), num_keys=1)
-    places = jnp.linspace(0, 1, bounds.size)[1:-1]
+    atoms, probs = (np.concatenate(np.asarray(field), axis=-1) for field in (bounds.atoms, bounds.probs / 2))
+    order = np.argsort(atoms, axis=-1)
+    atoms, probs = np.take_along_axis(atoms, order, axis=-1), np.take_along_axis(probs, order, axis=-1)
+    ends = low[:, None], high[:, None]
+    nothing = np.zeros_like(ends[0])
 
-    def share(weights: Any) -> Any:
-        return weights / jnp.where(jnp.sum(weights) > 0, jnp.sum(weights), 1)
+    def share(weights: np.ndarray) -> np.ndarray:
+        total = weights.sum(axis=-1, keepdims=True)
+        return weights / np.where(total > 0, total, 1)
 
-    def along(atoms: Any, probs: Any, low: Any, high: Any) -> Any:
-        gaps = jnp.maximum(jnp.diff(jnp.concatenate([low[None], atoms, high[None]])), 0)
-        beside = jnp.convolve(probs, jnp.full(2, 0.5))  # half the mass of both neighbours of each gap
-        over_gaps = 0.8 * share(jnp.sqrt(beside * gaps)) + 0.1 * share(gaps)
-        at_atoms = 0.1 * share(jnp.minimum(probs, 2 / bounds.size))
-        # One after the other: a gap, an atom, a gap, ..., a gap.
-        steps = jnp.stack([over_gaps, jnp.append(at_atoms, 0)], axis=-1).ravel()[:-1]
-        measure = jnp.concatenate([jnp.zeros(1), jnp.cumsum(steps)])
-        x = jnp.concatenate([low[None], jnp.repeat(atoms, 2), high[None]])
-        inner = jnp.clip(jnp.interp(places * measure[-1], measure, x), low, high)
-        return jnp.sort(jnp.concatenate([low[None], inner, high[None]]))
-
-    return jax.vmap(along)(atoms, probs, low, high)
+    gaps = np.maximum(np.diff(np.hstack([ends[0], atoms, ends[1]])), 0)
+    beside = (np.hstack([nothing, probs]) + np.hstack([probs, nothing])) / 2  # of the two neighbours of each gap
+    over_gaps = 0.8 * share(np.sqrt(beside * gaps)) + 0.1 * share(gaps)
+    at_atoms = 0.1 * share(np.minimum(probs, 2 / bounds.size))
+    # One after the other: a gap, an atom, a gap, ..., a gap.
+    steps = np.stack([over_gaps, np.hstack([at_atoms, nothing])], axis=-1).reshape(len(low), -1)[:, :-1]
+    measure = np.hstack([nothing, np.cumsum(steps, axis=-1)])
+    x = np.hstack([ends[0], np.repeat(atoms, 2, axis=-1), ends[1]])
+    # All rows at once: row i runs from 2i to 2i + 1.
+    row = 2.0 * np.arange(len(low))[:, None]
+    places = row + np.linspace(0, 1, bounds.size)[1:-1]
+    inner = np.interp(places, (row + measure / measure[:, -1:]).ravel(), x.ravel())
+    inner = np.maximum.accumulate(np.clip(inner, *ends), axis=-1)  # interpolation rounds
+    return np.hstack([ends[0], inner, ends[1]])
 
 
 def return_range(mdp: MDP, policy: Any) -> tuple[np.ndarray, np.ndarray]:

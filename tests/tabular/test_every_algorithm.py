@@ -1,0 +1,32 @@
+"""Every named algorithm runs in dynamic programming, in temporal differences and in control, as it stands."""
+
+import numpy as np
+import pytest
+
+import edrl
+from edrl.tabular import control, evaluate, learn, problems
+
+MDP = problems.n_chain(4)
+
+
+@pytest.fixture(params=list(edrl.ALGORITHMS))
+def family(request: pytest.FixtureRequest) -> edrl.Statistics:
+    size = None if request.param == "DQN" else 5
+    return edrl.algorithm(request.param, size, support=(-12.0, 2.0))
+
+
+def test_dynamic_programming_and_control(family: edrl.Statistics) -> None:
+    """Evaluation settles, its returns lie in the range of the problem, and forward is the better way to the goal."""
+    solution = evaluate(MDP, 0, family)
+    assert solution.converged
+    assert ((solution.means()[:, 0] <= 1) & (solution.means()[:, 0] >= -12)).all()
+    assert (control(MDP, family).policy.actions[:3, 0] == 0).all()
+
+
+def test_temporal_differences(family: edrl.Statistics) -> None:
+    """A pair that is visited is learnt, one that is not stays as it was."""
+    learnt = learn(MDP, family, 0, steps=40)
+    changed = np.abs(learnt.final() - np.asarray(family.evaluate(edrl.Particles([0.0])))).max(-1) > 0
+    assert np.isfinite(learnt.final()).all()
+    assert not changed[..., 1].any()
+    assert changed[0, 0, 0, 0]
