@@ -1,12 +1,13 @@
 """Dynamic programming: what evaluation and control converge to, against independent solutions."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from edrl.core.families import Categorical, Expectiles, Mean, Moments, Quantiles
+from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Mean, Moments, Quantiles
 from edrl.core.metrics import statistic_error
 from edrl.core.particles import Particles
 from edrl.core.risk import CVaR, ExpectedReturn
@@ -25,7 +26,7 @@ WIDE = Categorical(np.linspace(-101, 101, 12))  # beyond 1/(1 - gamma) for gamma
 
 # Families whose mean is learnt exactly come first: Lemma 4.8 (i) and the 1/2-expectile.
 EXACT_MEANS: dict[str, Statistics] = {"mean": Mean(), "moments": Moments(1), "categorical": WIDE, "EDRL": EDRL}
-OTHERS: dict[str, Statistics] = {"quantiles": Quantiles(11), "naive": NAIVE}
+OTHERS: dict[str, Statistics] = {"quantiles": Quantiles(11), "huber": HuberQuantiles(5), "naive": NAIVE}
 
 
 def dense(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
@@ -93,6 +94,21 @@ def test_evaluation_converges_to_a_fixed_point_of_the_imputed_backup(name: str, 
         moved = 1e-10 * (WIDE.support[-1] - WIDE.support[0] if family is WIDE else 1.0)
         exact = q_values(mdp, policy)
         np.testing.assert_allclose(solution.means(), exact, rtol=0, atol=moved / (1 - mdp.gamma))
+
+
+def test_moments_are_learnt_exactly() -> None:
+    """Lemma 4.2: they are Bellman closed, whatever distribution is imputed from them.
+
+    Once all have last moved by tol, e_j <= (tol + sum over m of C(j, m) gamma^(j-m) |R|^m e_{j-m}) / (1 - gamma^j).
+    """
+    k, tolerance, mdp = 4, 1e-11, n_chain(15, gamma=0.9)
+    solution = dp.evaluate(mdp, 0, Moments(k), tolerance=tolerance)
+    errors = [0.0]
+    for j in range(1, k + 1):
+        coupled = sum(math.comb(j, m) * mdp.gamma ** (j - m) * errors[j - m] for m in range(1, j + 1))
+        errors.append((tolerance + coupled) / (1 - mdp.gamma**j))
+    assert (np.abs(solution.values - solve_moments(mdp, 0, k)) <= errors[1:]).all()
+    assert errors[-1] < 1e-6
 
 
 def test_quantiles_do_not_learn_the_mean(chain: MDP) -> None:

@@ -19,6 +19,7 @@ from edrl.tabular.mdp import MDP
 STATES, ACTIONS, SEEDS = 4, 2, 16
 END = STATES - 1
 POLICY = np.array([[0.5, 0.5], [0.3, 0.7], [0.8, 0.2], [1.0, 0.0]])
+FORCED = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])  # in states 1 and 2, one action only
 
 FAMILIES: dict[str, Statistics] = {
     "mean": Mean(),
@@ -76,8 +77,8 @@ def gradient(family: Statistics, v: np.ndarray, z: np.ndarray, p: np.ndarray) ->
 
 def outcomes(
     family: Statistics, values: np.ndarray, x: int, a: int, rate: float, follow: np.ndarray = POLICY
-) -> Iterator[np.ndarray]:
-    """All that (x, a) can become by one step: after every successor x', reward r, and action a' with follow > 0.
+) -> Iterator[tuple[int, int, np.ndarray]]:
+    """x', a', and what (x, a) becomes: for every successor x', reward, and action a' with follow[x', a'] > 0.
 
     The target is r + gamma z with z imputed at (x', a'), and r alone where x' is terminal.
     """
@@ -88,7 +89,7 @@ def outcomes(
             atoms = np.zeros_like(imputed.atoms[y, 0]) if mdp.terminal[y] else imputed.atoms[y, following]
             atoms = mdp.rewards.atoms[x, a, b, reward] + mdp.gamma * atoms
             step = gradient(family, values[x, a], atoms, imputed.probs[y, following])
-            yield values[x, a] - rate * step
+            yield int(y), int(following), values[x, a] - rate * step
 
 
 def check_one_step(
@@ -101,24 +102,40 @@ def check_one_step(
         x, a = map(int, np.argwhere(visits[run])[0])
         others = visits[run] == 0
         np.testing.assert_array_equal(final[run][others], values[others])
-        possible = np.array(list(outcomes(family, values, x, a, rate, follow)))
-        assert np.abs(possible - final[run, x, a]).max(axis=-1).min() < 1e-13, (run, x, a)
+        assert explained(final[run, x, a], outcomes(family, values, x, a, rate, follow)), (run, x, a)
+
+
+def explained(new: np.ndarray, possible: Iterator[tuple[int, int, np.ndarray]]) -> list[tuple[int, int]]:
+    """The x' and a' from which the new values can have come."""
+    return [(y, a) for y, a, values in possible if np.abs(values - new).max() < 1e-13]
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_one_step_is_the_gradient_at_the_visited_pair(family: Statistics) -> None:
-    """Algorithm 2. Values are random, so an outcome with gamma twice or not at all, with another next action, with
+    """Algorithm 2. As values are random and the next action is mostly forced, no outcome is possible in which gamma
 
-    values that follow a terminal state, or learnt at another pair would be none of the possible ones.
+    comes twice or not at all, another action is bootstrapped from, something follows the end, or another pair learns.
     """
     values = random_values(family)
-    learnt = learn(family, 1, step_size=0.3, initial=values)
+    learnt = learn(family, 1, step_size=0.3, initial=values, policy=FORCED)
     assert learnt.values.shape == (1, 1, SEEDS, STATES, ACTIONS, family.size)
     assert learnt.values.dtype == np.float64
-    check_one_step(family, learnt, values, 0.3)
+    check_one_step(family, learnt, values, 0.3, FORCED)
     visited = {tuple(map(int, np.argwhere(visits)[0])) for visits in learnt.visits[0]}
-    assert len(visited) >= 4  # of the 6 that are not terminal: all starts and both actions
-    assert END not in {x for x, _ in visited}
+    assert visited == {(0, 0), (0, 1), (1, 0), (2, 1)}  # all starts, and what is done there
+
+
+def test_the_action_bootstrapped_from_is_taken_next() -> None:
+    """On-policy: (x', a') of one update is the pair of the next, or a new start if x' is terminal."""
+    values = random_values(Mean())
+    history = learn(Mean(), 8, step_size=0.3, initial=values, record_every=1).values[:, 0]
+    for run in range(SEEDS):
+        before, came_from = values, None
+        for after in history[:, run]:
+            (x, a) = map(int, np.argwhere((after != before).any(axis=-1))[0])
+            assert came_from is None or came_from == (x, a) or (came_from[0] == END and x != END)
+            (came_from,) = set(explained(after[x, a], outcomes(Mean(), before, x, a, 0.3)))
+            before = after
 
 
 @functools.cache
@@ -249,8 +266,7 @@ def test_pairs_can_be_sampled_without_a_trajectory(sampling: Any) -> None:
     assert (visits[:, END] == 0).all()
     assert (once.final()[0, :, END] == values[END]).all()
     for run, x, a in np.ndindex(SEEDS, END, ACTIONS):
-        possible = np.array(list(outcomes(Mean(), values, x, a, 0.3)))
-        assert np.abs(possible - once.final()[0, run, x, a]).min() < 1e-13
+        assert explained(once.final()[0, run, x, a], outcomes(Mean(), values, x, a, 0.3))
 
 
 def test_q_learning_bootstraps_from_the_greedy_action_and_finds_the_best_policy() -> None:
@@ -296,8 +312,7 @@ def test_sarsa_converges_to_the_values_of_its_soft_policy() -> None:
     assert np.abs(greedy - target).max() > 0.05  # so the test can tell it from Q-learning's limit
 
 
-def test_sarsa_takes_the_action_that_it_bootstrapped_from() -> None:
-    """On-policy: with epsilon = 0 each visited action is greedy, whatever the update has done in between."""
+def test_without_exploration_only_greedy_actions_are_taken() -> None:
     values = np.zeros((STATES, ACTIONS, 1))
     values[:, 1] = 100.0  # far above any return: no update within a few steps changes the order
     visits = learn(Mean(), 20, control="sarsa", initial=values, epsilon=0.0, step_size=1e-3).visits[0]

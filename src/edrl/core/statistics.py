@@ -54,6 +54,11 @@ class Statistics(abc.ABC):
         """A loss [...], the sum over k of L_k(values_k; target): affine in the target and minimised at
         `evaluate(target)`, as Section 3.4 asks for unbiased stochastic updates."""
 
+    @property
+    def encodes_mean(self) -> bool:
+        """Whether the values determine the expected return, whatever distribution is imputed (Section 4.3)."""
+        return False
+
     @compiled
     def mean(self, values: Any) -> Any:
         """The expected return [...] that `values [..., K]` encode (Section 4.3)."""

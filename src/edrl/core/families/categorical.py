@@ -34,6 +34,10 @@ class Categorical(Statistics):
         object.__setattr__(self, "strategy", strategy_for(impute))
 
     @property
+    def encodes_mean(self) -> bool:
+        return True  # of what lies on the support
+
+    @property
     def size(self) -> int:
         return len(self.support) - 1
 

@@ -28,6 +28,10 @@ class Expectiles(Statistics):
         object.__setattr__(self, "strategy", strategy_for(impute))
 
     @property
+    def encodes_mean(self) -> bool:
+        return 0.5 in self.taus
+
+    @property
     def size(self) -> int:
         return len(self.taus)
 
@@ -53,9 +57,8 @@ class Expectiles(Statistics):
 
     def mean(self, values: Any) -> Any:
         """The 1/2-expectile where there is one (Section 4.3), otherwise the imputed distribution's mean."""
-        nearest = int(np.argmin(np.abs(np.asarray(self.taus) - 0.5)))
-        if self.taus[nearest] == 0.5:
-            return jnp.asarray(values)[..., nearest]
+        if self.encodes_mean:
+            return jnp.asarray(values)[..., self.taus.index(0.5)]
         return self.impute(values).mean()
 
     def score(self, values: Any, atoms: Any) -> Any:

@@ -23,6 +23,10 @@ class Moments(Statistics):
         object.__setattr__(self, "strategy", strategy_for(impute))
 
     @property
+    def encodes_mean(self) -> bool:
+        return True
+
+    @property
     def size(self) -> int:
         return self.k
 
@@ -50,6 +54,10 @@ class Mean(Statistics):
 
     def __init__(self, impute: ImputeLike = "dirac"):
         object.__setattr__(self, "strategy", strategy_for(impute))
+
+    @property
+    def encodes_mean(self) -> bool:
+        return True
 
     @property
     def size(self) -> int:

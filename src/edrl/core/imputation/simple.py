@@ -20,10 +20,10 @@ def as_samples(family: Statistics, values: Any) -> Particles:
 
 @compiled
 def dirac(family: Statistics, values: Any) -> Particles:
-    """A point mass at the value of a single statistic: consistent for the mean, any quantile, any expectile."""
-    if family.size != 1:
-        raise fail("impute", "dirac", f"a point mass has one free number, and there are {family.size} statistics")
-    return Particles(values)
+    """A point mass at the mean that the values encode: consistent for the mean alone."""
+    if not family.encodes_mean:
+        raise fail("impute", "dirac", f"the mean is not among the statistics of {family}")
+    return Particles(family.mean(values)[..., None])
 
 
 @compiled
