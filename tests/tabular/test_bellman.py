@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +17,7 @@ from edrl.tabular import bellman
 from edrl.tabular.bellman import exact_backup, imputed_backup, solve_moments
 from edrl.tabular.laws import Exponential, Normal, Uniform
 from edrl.tabular.mdp import MDP
-from edrl.tabular.policy import as_policy
+from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.problems import garnet
 
 EPS = np.finfo(np.float64).eps
@@ -266,6 +267,13 @@ def test_first_and_second_moments_solve_dense_linear_systems() -> None:
     np.testing.assert_allclose(moments[..., 0].ravel(), first, rtol=1e-10)
     np.testing.assert_allclose(moments[..., 1].ravel(), second, rtol=1e-10)
     assert (moments[..., 1] > moments[..., 0] ** 2).all()
+
+
+def test_a_policy_in_single_precision_loses_nothing() -> None:
+    """Its own probabilities are exact here: moments are computed in float64 whatever they come in."""
+    mdp = garnet(3, states=12, actions=3, branching=4, reward_atoms=3)
+    single = Policy(jnp.ones((12, 1), jnp.int32), jnp.ones((12, 1), jnp.float32))
+    np.testing.assert_allclose(solve_moments(mdp, single, 2), solve_moments(mdp, 1, 2), rtol=1e-14)
 
 
 def test_nothing_follows_when_all_states_are_terminal() -> None:

@@ -105,6 +105,7 @@ def check_values(argument: str, mdp: MDP, family: Statistics, values: Any) -> An
     return values
 
 
+@in_float64
 def solve_moments(mdp: MDP, policy: Any, k: int) -> np.ndarray:
     """The first k moments of the return at every pair, [S, A, k], exactly: a linear system each (Lemma 4.2).
 

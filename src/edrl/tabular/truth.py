@@ -242,6 +242,7 @@ def _nodes(bounds: Particles, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.hstack([ends[0], inner, ends[1]])
 
 
+@in_float64
 def return_range(mdp: MDP, policy: Any) -> tuple[np.ndarray, np.ndarray]:
     """The least and the greatest return possible at every pair, [S, A] each (a little wider if gamma < 1)."""
     policy = as_policy(mdp, policy)

@@ -61,38 +61,37 @@ def impute_expectiles(values: Any, taus: np.ndarray, levels: Levels = "midpoint"
     if central.all() or len(taus) == 1:
         return Particles(mean[..., None], jnp.ones_like(mean)[..., None])
 
-    taus = taus[~central]
-    low = taus < 0.5
-    # Powers of two scale without rounding, so nothing below depends on the units of the return.
-    unit = _power_of_two(jnp.max(jnp.abs(values), axis=-1, keepdims=True))
-    values, centre = values / unit, mean[..., None] / unit
-    x = _sorted(values[..., ~central]) - centre
-    x = jnp.where(low, jnp.minimum(x, 0), jnp.maximum(x, 0))
+    # A quarter of the values cannot overflow when subtracted; powers of two scale without rounding, so nothing below
+    # depends on the units of the return.
+    centre = mean[..., None] / 4
+    x = values[..., ~central] / 4 - centre
     scale = _power_of_two(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
-    atoms, probs = _interpolate(x / scale, taus, levels, reach=1 / np.sqrt(eps))
-    limit = float(jnp.finfo(values.dtype).max)
-    return Particles(jnp.clip((centre + scale * atoms) * unit, -limit, limit), probs)
+    atoms, probs = _interpolate(x / scale, taus[~central], levels, reach=1 / np.sqrt(eps))
+    limit = float(jnp.finfo(values.dtype).max) / 4
+    return Particles(4 * jnp.clip(centre + scale * atoms, -limit, limit), probs)
 
 
 def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tuple[Any, Any]:
-    """Atoms and probs of mean 0 from centred knots x (ascending, of the sign of tau - 1/2, at most 1 in size).
+    """Atoms and probs of mean 0 from centred knots x, at most 1 in size.
 
     `reach` bounds how far beyond the outermost knot an atom may lie. Consistent values ask for more only if they
     carry no digits about the tail; inconsistent ones would otherwise send an atom to infinity.
     """
-    p = (taus / (2 * taus - 1)).astype(x.dtype) * x  # P at the knots, E[(x - Z)+]
-    q = ((1 - taus) / (2 * taus - 1)).astype(x.dtype) * x  # P - x at the knots, E[(Z - x)+]
-    slopes = _chord_slopes(x, p, q, reach)
-    convex = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(jnp.diff(slopes, axis=-1) >= 0, axis=-1)
-    as_it_is = (p[..., :1], q[..., -1:], slopes)
+    side = np.sign(taus - 0.5).astype(x.dtype)
+    p_ratio = (taus / (2 * taus - 1)).astype(x.dtype)  # P / x at the knots, P(x) = E[(x - Z)+]
+    q_ratio = ((1 - taus) / (2 * taus - 1)).astype(x.dtype)  # (P - x) / x, P(x) - x = E[(Z - x)+]
+    slopes = _chord_slopes(x, p_ratio * x, q_ratio * x, reach)
+    in_order = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(side * x >= 0, axis=-1)
+    consistent = in_order & jnp.all(jnp.diff(slopes, axis=-1) >= 0, axis=-1)
+    as_it_is = (x, p_ratio[:1] * x[..., :1], q_ratio[-1:] * x[..., -1:], slopes)
 
-    def mended() -> tuple[Any, Any, Any]:
-        """Row by row: what is convex stays as it is, whatever else is in the batch."""
-        pairs = zip(as_it_is, _repaired(x, p, q, reach), strict=True)
-        first, last, chords = (jnp.where(convex[..., None], old, new) for old, new in pairs)
-        return first, last, chords
+    def mended() -> tuple[Any, ...]:
+        """Row by row: what is consistent stays as it is, whatever else is in the batch."""
+        knots = side * jnp.maximum(side * jnp.sort(x, axis=-1), 0)
+        repaired = (knots, *_repaired(knots, p_ratio * knots, q_ratio * knots, reach))
+        return tuple(jnp.where(consistent[..., None], *pair) for pair in zip(as_it_is, repaired, strict=True))
 
-    p_first, q_last, slopes = lax.cond(jnp.all(convex), lambda: as_it_is, mended)
+    x, p_first, q_last, slopes = lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
 
     jumps = jnp.diff(slopes, axis=-1)
     leftward = _share_to_the_left(x, levels)
@@ -211,7 +210,7 @@ def feasible_mean(values: Any, taus: np.ndarray) -> Any:
     The knots' heights P_i(m) are affine in m, so every condition on the chord slopes, 0 <= s_1 <= ... <= 1, is one
     linear inequality in m. Bounds are loosened by their own rounding error, so that a well-determined one decides.
     """
-    values = _sorted(values)
+    values = jnp.sort(values, axis=-1)
     low = taus < 0.5
     ratio = taus / (2 * taus - 1)
     # Work around the values next to the mean: small numbers, no digits lost to an offset.
@@ -252,12 +251,6 @@ def feasible_mean(values: Any, taus: np.ndarray) -> Any:
     highest = jnp.where(jnp.isfinite(highest), highest, lowest)
     middle = jnp.clip((lowest + highest) / 2, box_low, box_high)
     return nearest[..., 0] + spread[..., 0] * middle
-
-
-def _sorted(values: Any) -> Any:
-    """The values in increasing order; sorting is skipped where all are, as consistent ones are."""
-    in_order = jnp.all(jnp.diff(values, axis=-1) >= 0)
-    return lax.cond(in_order, lambda values: values, lambda values: jnp.sort(values, axis=-1), values)
 
 
 def _power_of_two(x: Any) -> Any:
