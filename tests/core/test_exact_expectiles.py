@@ -54,7 +54,7 @@ def spread(values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("k", "kind"),
-    [(k, "paper") for k in SIZES] + [(k, kind) for k in (2, 3, 11, 201) for kind in ("random", "low side")],
+    [(k, kind) for k in SIZES for kind in ("paper", "random", "low side")],
 )
 def test_consistent_expectiles_are_imputed_exactly(k: int, kind: str) -> None:
     """s(Psi(s(mu))) = s(mu) for every mu (Definition 3.4): to 1e-9 of the spread in float64, 1e-4 in float32."""
