@@ -242,10 +242,8 @@ def gymnasium_lists(env_or_id: Any) -> tuple[list[Any], np.ndarray | None]:
     Gymnasium marks transitions as terminated, not states: whatever ends the episode leads to the end state.
     """
     if isinstance(env_or_id, str):
-        try:
-            import gymnasium
-        except ImportError as error:
-            raise ImportError("MDP.from_gymnasium needs Gymnasium: pip install 'edrl[gym]'") from error
+        import gymnasium  # slow to import, and few need it
+
         env = gymnasium.make(env_or_id)
         try:
             return gymnasium_lists(env)

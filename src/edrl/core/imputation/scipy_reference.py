@@ -117,11 +117,18 @@ def _impute(family: Statistics, values: Any, method: str, samples: int | None) -
     values = as_float(values)
     count = _count(values.shape[-1], method, samples)
 
-    def on_host(values: Any) -> np.ndarray:
-        return solve_rows(family, values, method, samples)[0].astype(values.dtype)
-
     if is_concrete(values):
-        return Particles(jnp.asarray(on_host(values)))
-    shape = jax.ShapeDtypeStruct((*values.shape[:-1], count), values.dtype)
-    atoms = jax.pure_callback(on_host, shape, values, vmap_method="expand_dims")
+        return Particles(jnp.asarray(solve_rows(family, values, method, samples)[0], values.dtype))
+
+    # JAX runs callbacks in threads of its own, in which float64 is not switched on and would be cut to float32. So
+    # numbers travel as their bits.
+    def on_host(bits: Any) -> np.ndarray:
+        rows = np.ascontiguousarray(bits).view(values.dtype)[..., 0]
+        atoms = solve_rows(family, rows, method, samples)[0].astype(values.dtype)
+        return atoms[..., None].view(np.uint32)
+
+    bits = jax.lax.bitcast_convert_type(values, jnp.uint32).reshape(*values.shape, -1)
+    shape = jax.ShapeDtypeStruct((*values.shape[:-1], count, bits.shape[-1]), jnp.uint32)
+    found = jax.pure_callback(on_host, shape, bits, vmap_method="expand_dims")
+    atoms = jax.lax.bitcast_convert_type(found if bits.shape[-1] == 2 else found[..., 0], values.dtype)
     return Particles(atoms, jnp.full(count, 1 / count, values.dtype))

@@ -1,0 +1,34 @@
+"""The paper, figure by figure: each module measures, draws itself, and judges what is claimed."""
+
+from edrl.experiments import (
+    figure1,
+    figure2,
+    figure3,
+    figure4,
+    figure5,
+    figure6,
+    figure7,
+    figure8,
+    four_updates,
+    goals,
+    imputation,
+    quantiles_expectiles,
+)
+from edrl.experiments.experiment import Experiment
+
+_MODULES = (
+    figure1,
+    figure2,
+    figure3,
+    figure4,
+    figure5,
+    figure6,
+    figure7,
+    figure8,
+    quantiles_expectiles,
+    four_updates,
+    goals,
+    imputation,
+)
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
+"""All parts of the page, in its order."""

@@ -1,0 +1,61 @@
+"""Processes that experiments run in, and the news of their progress."""
+
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+Listener = Callable[[str, float, str], None]
+"""listener(name, fraction done, note)."""
+
+_messages: Any = None  # in a worker: where progress goes
+
+
+@contextmanager
+def worker_pool(workers: int, listen: Listener) -> Iterator[Callable[..., "Future[Any]"]]:
+    """Yield `submit(function, *arguments)`; the functions may call `report_progress`.
+
+    Processes are started afresh, since a fork of one that has used JAX may hang.
+    """
+    context = multiprocessing.get_context("spawn")
+    messages = context.Queue()
+    news = threading.Thread(target=_pass_on, args=(messages, listen), daemon=True)
+    news.start()
+    pool = ProcessPoolExecutor(max(1, workers), context, _begin, (messages,))
+    try:
+        yield pool.submit
+    finally:
+        # After an exception, Ctrl-C above all, nothing that waits is begun any more.
+        pool.shutdown(cancel_futures=True)
+        messages.put(None)
+        news.join()
+
+
+def report_progress(name: str, fraction: float, note: str) -> None:
+    """Tell the parent's listener where a measurement is."""
+    if _messages is not None:
+        _messages.put((name, fraction, note))
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within it, Ctrl-C ends what a worker does; outside it finishes, as the writing of files must."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _begin(messages: Any) -> None:
+    global _messages
+    _messages = messages
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends an idle worker
+
+
+def _pass_on(messages: Any, listen: Listener) -> None:
+    for name, fraction, note in iter(messages.get, None):
+        listen(name, fraction, note)

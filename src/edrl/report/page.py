@@ -1,0 +1,175 @@
+"""The page: one HTML file with its figures inside, which needs no network and runs no script."""
+
+import base64
+import html
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import groupby
+
+from edrl.report.claims import Claim, count_verdicts
+
+TITLE = "Statistics and Samples in Distributional Reinforcement Learning, reproduced"
+
+_CSS = """
+:root { color-scheme: light; --ink: #1c2127; --soft: #5b6570; --line: #dfe3e8;
+  --good: #00654a; --bad: #a8321c; --known: #7a5600; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1.1rem 5rem; color: var(--ink); background: #fff;
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+h1 { font-size: 1.65rem; line-height: 1.25; margin: .4rem 0 .6rem; }
+h2 { font-size: 1.35rem; margin: 3.2rem 0 .4rem; padding-bottom: .3rem; border-bottom: 2px solid var(--ink); }
+h3 { font-size: 1.1rem; margin: 2.4rem 0 .2rem; }
+a { color: #00558a; }
+.soft { color: var(--soft); font-size: .88rem; }
+.scroll { overflow-x: auto; }
+figure { margin: 1rem 0 1.2rem; }
+figure img { display: block; width: 100%; min-width: 36rem; height: auto; }
+figcaption { font-size: .94rem; margin-top: .35rem; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; line-height: 1.4; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line);
+  overflow-wrap: anywhere; }
+th { font-weight: 600; white-space: nowrap; }
+td.verdict { font-weight: 600; width: 6.5rem; overflow-wrap: normal; }
+summary { cursor: pointer; font-weight: 600; margin: 1rem 0; }
+.holds { color: var(--good); } .fails { color: var(--bad); } .known { color: var(--known); }
+.summary { padding: .8rem 1rem; border-left: 4px solid var(--good); background: #f3f8f6; font-size: 1.05rem; }
+.summary.fails { border-color: var(--bad); background: #fbf3f1; }
+nav ul { columns: 2 20rem; padding-left: 1.1rem; margin: .4rem 0; font-size: .95rem; }
+pre { background: #fbf3f1; padding: .8rem; overflow-x: auto; font-size: .8rem; }
+@media (max-width: 40rem) {
+  body { font-size: 15px; padding: 1rem .8rem 4rem; }
+  h1 { font-size: 1.35rem; }
+  table.claims, .claims tbody, .claims tr, .claims td { display: block; }
+  .claims thead { display: none; }
+  .claims tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  .claims td { border: 0; padding: .05rem 0; }
+  .claims td[data-label]::before { content: attr(data-label) ": "; color: var(--soft); }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing in SVG with its caption."""
+
+    name: str
+    svg: bytes
+    caption: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One experiment on the page."""
+
+    name: str
+    section: str
+    title: str
+    source: str
+    about: str
+    figures: Sequence[Figure]
+    claims: Sequence[Claim]
+    data: dict[str, str]  # of its tables: where the CSV files lie, seen from the page
+    seconds: float
+    error: str = ""
+
+
+def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
+    """The page as HTML; entries of one section come together."""
+    claims = [claim for entry in entries for claim in entry.claims]
+    failed = any(claim.failed for claim in claims) or any(entry.error for entry in entries)
+    sections = [(name, list(group)) for name, group in groupby(entries, lambda entry: entry.section)]
+    body = [
+        f"<h1>{html.escape(TITLE)}</h1>",
+        "<p>Every figure, table and theorem of Rowland, Dadashi, Kumar, Munos, Bellemare and Dabney (ICML 2019), run"
+        " again by <b>edrl</b>. Under each figure stands what is claimed, what was measured, and whether it holds.</p>",
+        f'<p class="summary{" fails" if failed else ""}">{html.escape(count_verdicts(claims))}.</p>',
+        _facts(entries, missing, full),
+        _contents(sections),
+        *_what_does_not_hold(claims),
+        f"<details><summary>All {len(claims)} claims in one table</summary>{_claims_table(claims)}</details>",
+    ]
+    for name, group in sections:
+        body.append(f'<h2 id="{_anchor(name)}">{html.escape(name)}</h2>')
+        body += [_entry(entry) for entry in group]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>edrl: {html.escape(TITLE)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _facts(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("edrl", "jax", "numpy", "scipy"))
+    minutes = sum(entry.seconds for entry in entries) / 60
+    text = (
+        f"{'Full' if full else 'Default'} size; {minutes:.1f} CPU minutes of measuring on {os.cpu_count()} cores"
+        f" ({platform.machine()}, {platform.system()}, Python {platform.python_version()}; {versions});"
+        f" written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. All computations are in double precision and all seeds are"
+        " fixed."
+    )
+    if missing:
+        text += f" Not run: {', '.join(missing)}."
+    return f'<p class="soft">{html.escape(text)}</p>'
+
+
+def _what_does_not_hold(claims: Sequence[Claim]) -> list[str]:
+    against = [claim for claim in claims if not claim.holds]
+    if not against:
+        return []
+    return ['<h2 id="against">What does not hold</h2>', _claims_table(against)]
+
+
+def _contents(sections: Sequence[tuple[str, Sequence[Entry]]]) -> str:
+    items = []
+    for _, group in sections:
+        items += [f'<li><a href="#{entry.name}">{html.escape(entry.title)}</a></li>' for entry in group]
+    return f"<nav><ul>{''.join(items)}</ul></nav>"
+
+
+def _entry(entry: Entry) -> str:
+    parts = [
+        f'<h3 id="{entry.name}">{html.escape(entry.title)} <span class="soft">{html.escape(entry.source)}</span></h3>',
+        f"<p>{html.escape(entry.about)}</p>",
+    ]
+    if entry.error:
+        parts.append(f'<p class="verdict fails">This part failed.</p><pre>{html.escape(entry.error)}</pre>')
+    for figure in entry.figures:
+        source = base64.b64encode(figure.svg).decode()
+        parts.append(
+            f'<figure id="fig-{figure.name}"><div class="scroll"><img alt="{html.escape(figure.caption)}"'
+            f' src="data:image/svg+xml;base64,{source}"></div>'
+            f"<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
+        )
+    if entry.claims:
+        parts.append(_claims_table(entry.claims))
+    links = ", ".join(f'<a href="{html.escape(path)}">{html.escape(name)}.csv</a>' for name, path in entry.data.items())
+    parts.append(f'<p class="soft">Data: {links}. Measured in {entry.seconds:.0f} s.</p>')
+    return "\n".join(parts)
+
+
+def _claims_table(claims: Sequence[Claim]) -> str:
+    head = "<thead><tr><th>verdict</th><th>claim</th><th>measured</th><th>expected</th><th>source</th></tr></thead>"
+    return f'<table class="claims">{head}<tbody>{"".join(map(_claim_row, claims))}</tbody></table>'
+
+
+def _claim_row(claim: Claim) -> str:
+    kind, mark = ("holds", "✓") if claim.holds else ("known", "✗") if claim.note else ("fails", "✗")
+    note = f'<br><span class="soft">Why not: {html.escape(claim.note)}</span>' if claim.note and not claim.holds else ""
+    return (
+        f'<tr><td class="verdict {kind}">{mark} {html.escape(claim.verdict)}</td>'
+        f"<td>{html.escape(claim.claim)}{note}</td>"
+        f'<td data-label="measured">{html.escape(claim.measured)}</td>'
+        f'<td data-label="expected">{html.escape(claim.expected)}</td>'
+        f'<td class="soft" data-label="source">{html.escape(claim.source)}</td></tr>'
+    )
+
+
+def _anchor(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text.lower())

@@ -1,0 +1,100 @@
+"""One look for all plots: the same colour and marker for the same algorithm everywhere."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which the colour-blind can tell apart, and one of Tol's. Deep agents share the
+# colour of their tabular counterpart.
+COLOURS: dict[str, str] = {
+    "truth": "#000000",
+    "Monte Carlo": "#7f7f7f",
+    "CDRL": "#0072B2",
+    "QDRL": "#CC79A7",
+    "EDRL": "#009E73",
+    "EDRL-naive": "#D55E00",
+    "EDRL-scipy": "#56B4E9",
+    "Huber-QDRL-naive": "#E69F00",
+    "Huber-QDRL-imputation": "#882255",
+    "QR-DQN": "#E69F00",
+    "ER-DQN": "#009E73",
+    "ER-DQN-naive": "#D55E00",
+    "bound": "#000000",
+}
+MARKERS: dict[str, str] = {
+    "truth": "o",
+    "Monte Carlo": "x",
+    "CDRL": "D",
+    "QDRL": "P",
+    "EDRL": "s",
+    "EDRL-naive": "^",
+    "EDRL-scipy": "v",
+    "Huber-QDRL-naive": "^",
+    "Huber-QDRL-imputation": "s",
+}
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.labelsize": 10,
+    "legend.fontsize": 9,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "svg.hashsalt": "edrl",  # the same data gives the same file
+}
+
+
+def applied() -> AbstractContextManager[None]:
+    """Within it all that is drawn and saved has the style."""
+    return matplotlib.rc_context(_STYLE)
+
+
+def axes(
+    rows: int = 1, columns: int = 1, width: float = 8.0, height: float = 3.4, **options: Any
+) -> tuple[Figure, Any]:
+    """A figure of `width` x `height` inches and its axes: one, or an array of them."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def save(figure: Figure, stem: Path) -> None:
+    """Write `stem.png` and `stem.svg`."""
+    figure.savefig(stem.with_name(stem.name + ".png"), dpi=150, facecolor="white")
+    figure.savefig(stem.with_name(stem.name + ".svg"), metadata={"Date": None}, facecolor="white")
+
+
+def shades(colour: str, count: int) -> list[tuple[float, float, float]]:
+    """`count` shades of a colour, from light to full: for a quantity that grows."""
+    full = np.array(matplotlib.colors.to_rgb(colour))
+    return [tuple(1 - (1 - full) * weight) for weight in np.linspace(0.35, 1.0, count)]
+
+
+def stems(axes: Any, atoms: Any, probs: Any, colour: str, label: str) -> None:
+    """Atoms as vertical lines, as high as their probabilities."""
+    axes.vlines(atoms, 0, probs, color=colour, linewidth=1.8, label=label)
+    axes.plot(atoms, probs, "o", color=colour, markersize=3.5)
+    axes.set_ylim(bottom=0)
+
+
+def step_cdf(
+    axes: Any, atoms: Any, probs: Any, colour: str, label: str, ends: tuple[float, float], **options: Any
+) -> None:
+    """The distribution function of sorted atoms between two ends."""
+    levels = np.concatenate([[0.0], np.cumsum(probs)])
+    places = np.concatenate([[ends[0]], atoms, [ends[1]]])
+    axes.step(places, [*levels, levels[-1]], where="post", color=colour, label=label, **options)
