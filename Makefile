@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: test lint types layers check benchmark clean
+.PHONY: reproduce reproduce-full test test-page lint types layers check benchmark clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -11,8 +11,17 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
+reproduce: $(VENV)/installed  ## run the paper's experiments and write report/index.html
+	$(BIN)/edrl reproduce
+
+reproduce-full: $(VENV)/installed  ## the same at the paper's sizes, with many seeds, in report-full
+	$(BIN)/edrl reproduce --full --out report-full
+
 test: $(VENV)/installed  ## install what is needed and run the test suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-page: $(VENV)/installed  ## look at report/index.html with a headless Chromium, which must be installed
+	EDRL_PAGE=report/index.html $(BIN)/python -m pytest tests/report/test_page_in_browser.py
 
 lint: $(VENV)/installed  ## ruff
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """The code that the README and the guides show is run as it stands."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/add-a-statistic.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/add-a-statistic.md", "docs/reproduce.md"])
 def test_examples_run(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks
@@ -20,3 +21,15 @@ def test_every_test_named_in_the_paper_map_exists() -> None:
     there = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
     assert named
     assert named <= there
+
+
+def test_the_readme_shows_the_claims_as_they_were_measured() -> None:
+    """The table is what docs/update.py makes of docs/claims.json, and no claim in it fails."""
+    spec = importlib.util.spec_from_file_location("update", ROOT / "docs/update.py")
+    assert spec is not None
+    assert spec.loader is not None
+    update = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(update)
+    claims = update.read_claims()
+    assert update.claims_block(claims) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not [claim.id for claim in claims if claim.failed]

@@ -71,7 +71,8 @@ class Reproduce:
             TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
         )  # fmt: skip
-        costs = {name: cost(name, self.out, self.full) for name in names}
+        anew = {name: self.again or not is_finished(name, self.out, self.full) for name in names}
+        costs = {name: cost(name, self.full, anew[name]) for name in names}
         done = dict.fromkeys(costs, 0.0)
         with Progress(*columns, console=Console(stderr=True), speed_estimate_period=120) as bar:
             task = bar.add_task("reproduce", total=sum(costs.values()), note="")

@@ -85,6 +85,15 @@ def test_score_is_the_gradient_of_the_loss(case: Case) -> None:
 
 
 @every_family
+def test_score_broadcasts_values_against_atoms(case: Case) -> None:
+    """One vector of values against a batch of atoms is that vector against each of them."""
+    family, mu = case.family, random_particles(6)
+    values = np.random.default_rng(7).normal(size=family.size)
+    repeated = np.broadcast_to(values, (*mu.shape, family.size))
+    np.testing.assert_array_equal(family.score(values, mu.atoms), family.score(repeated, mu.atoms))
+
+
+@every_family
 def test_mean_of_exact_families_is_the_mean_where_they_encode_it(case: Case) -> None:
     """mean(values) is E[Z] if the family determines it (Section 4.3), and always that of a valid imputation."""
     family, mu = case.family, random_particles(8)

@@ -79,6 +79,9 @@ class Statistics(abc.ABC):
     def score(self, values: Any, atoms: Any) -> Any:
         """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the M-estimator's score."""
         values, atoms = jnp.asarray(values), jnp.asarray(atoms)
+        # A gradient has the shape of the values: axes that only the atoms have must be theirs, too.
+        batch = jnp.broadcast_shapes(values.shape[:-1], atoms.shape[:-1])
+        values = jnp.broadcast_to(values, (*batch, values.shape[-1]))
 
         def at_one_atom(values: Any, atom: Any) -> Any:
             gradient = jax.grad(

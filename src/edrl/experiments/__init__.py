@@ -1,6 +1,8 @@
 """The paper, figure by figure: each module measures, draws itself, and judges what is claimed."""
 
 from edrl.experiments import (
+    bounds,
+    closedness,
     figure1,
     figure2,
     figure3,
@@ -11,8 +13,13 @@ from edrl.experiments import (
     figure8,
     four_updates,
     goals,
+    gradients,
     imputation,
+    mean_consistency,
+    non_uniform,
+    projections,
     quantiles_expectiles,
+    witnesses,
 )
 from edrl.experiments.experiment import Experiment
 
@@ -28,6 +35,13 @@ _MODULES = (
     quantiles_expectiles,
     four_updates,
     goals,
+    closedness,
+    witnesses,
+    projections,
+    bounds,
+    mean_consistency,
+    non_uniform,
+    gradients,
     imputation,
 )
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}

@@ -1,10 +1,12 @@
 """Figure 7: an MDP in which the means that an algorithm learns decide whether it acts well."""
 
+from typing import Any
+
 import numpy as np
 from scipy.stats import expon
 
 from edrl import Categorical, Expectiles, Quantiles, Statistics
-from edrl.experiments.experiment import Advance, Claim, Drawing, Experiment, Tables, joined, select, table
+from edrl.experiments.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
 from edrl.report import style
 from edrl.tabular import control, problems
 
@@ -37,15 +39,22 @@ def measure(full: bool, advance: Advance) -> Tables:
                 )
             )
     x = np.linspace(-3, 5, 401)
+    transitions = table(
+        state=np.repeat(np.arange(mdp.num_states), mdp.num_actions),
+        action=np.tile(["a1", "a2"], mdp.num_states),
+        successor=np.asarray(mdp.successors)[..., 0].ravel(),
+        terminal=np.repeat(mdp.terminal, mdp.num_actions),
+    )
     densities = joined(
         table(action="a1", x=x, density=expon.pdf(x), mean=1.0),
         table(action="a2", x=x, density=expon.pdf(1.85 - x), mean=0.85),
     )
-    return {"means": joined(*rows), "densities": densities}
+    return {"means": joined(*rows), "densities": densities, "transitions": transitions}
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    figure, (left, right) = style.axes(1, 2, width=10, height=3.6, width_ratios=(1, 1.15))
+    figure, (graph, left, right) = style.axes(1, 3, width=11, height=3.4, width_ratios=(0.8, 1, 1.2))
+    _draw_graph(graph, tables["transitions"])
     shades = {"a1": "#444444", "a2": "#999999"}
     for action, colour in shades.items():
         rows = select(tables["densities"], action=action)
@@ -87,10 +96,32 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("figure-7", figure, _CAPTION), Drawing("figure-7-k", over_k, _CAPTION_K)]
 
 
+def _draw_graph(axes: Any, transitions: Table) -> None:
+    """States as circles, placed by the action that leads to them, and what is paid at the end of each path."""
+    places = {0: (0.0, 0.0), 1: (1.0, 0.5), 2: (1.0, -0.5), 3: (2.0, 0.5), 4: (2.0, -0.5)}
+    rewards = {3: "Exp(1)", 4: "1.85 - Exp(1)"}
+    drawn = set()
+    for state, action, successor, terminal in zip(*transitions.values(), strict=True):
+        if terminal or (state, successor) in drawn:
+            continue
+        drawn.add((state, successor))
+        here = places[state]
+        there = places.get(successor, (here[0] + 0.75, here[1]))
+        axes.annotate("", there, here, arrowprops={"arrowstyle": "-|>", "shrinkA": 14, "shrinkB": 14})
+        if state == 0:
+            axes.text(0.3, 1.15 * there[1] / 2 + 0.12 * np.sign(there[1]), action, ha="center", va="center")
+        if state in rewards:
+            axes.text(here[0] + 0.1, here[1] - 0.3, rewards[state], ha="center", fontsize=8)
+    for state, (x, y) in places.items():
+        axes.text(x, y, f"$x_{state}$", ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"})
+    axes.set(xlim=(-0.35, 2.9), ylim=(-1.1, 0.95), title="Two paths")
+    axes.axis("off")
+
+
 _CAPTION = (
-    "Left: the first action has the higher mean (dashed), the second the higher median. Right: the means that each"
-    " algorithm learns; the greedy policy takes the higher of each pair. CDRL loses what lies outside [0, 2] and"
-    " QDRL the tails, so both choose a2; EDRL learns both means exactly and chooses a1."
+    "Left: the MDP. Middle: the first action has the higher mean (dashed), the second the higher median. Right: the"
+    " means that each algorithm learns; the greedy policy takes the higher of each pair. CDRL loses what lies"
+    " outside [0, 2] and QDRL the tails, so both choose a2; EDRL learns both means exactly and chooses a1."
 )
 _CAPTION_K = (
     "The learnt advantage of the right action against the number of statistics: below zero the greedy policy is"

@@ -49,7 +49,8 @@ def draw(tables: Tables) -> list[Drawing]:
         for axes, stage in zip(line, _STAGES, strict=True):
             reference = "successor" if stage in ("successor", "kept") else "backed up"
             true = select(tables["atoms"], algorithm="exact", stage=reference)
-            axes.fill_between(true["atom"], np.cumsum(true["prob"]), step="post", color="#c8c8c8", linewidth=0)
+            x, cdf = np.append(true["atom"], 3.5), np.append(np.cumsum(true["prob"]), 1)
+            axes.fill_between(x, cdf, step="post", color="#c8c8c8", linewidth=0)
             if stage != "successor":
                 rows = select(tables["atoms"], algorithm=name, stage=stage)
                 style.step_cdf(axes, rows["atom"], rows["prob"], style.COLOURS[colour], name, ends=(-2.5, 3.5))

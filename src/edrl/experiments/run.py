@@ -43,15 +43,13 @@ def reproduce(names: Sequence[str], out: Path, full: bool, again: bool, workers:
             raise fail("name", name, f"it must be one of {', '.join(EXPERIMENTS)}")
     (out / "data").mkdir(parents=True, exist_ok=True)
     (out / "figures").mkdir(exist_ok=True)
-    if again:
-        for name in names:
-            shutil.rmtree(out / "data" / name, ignore_errors=True)
     shown = [name for name in EXPERIMENTS if name in names or is_finished(name, out, full)]
+    anew = {name: name in names and (again or not is_finished(name, out, full)) for name in shown}
     # Long ones first, so that no worker is left alone with one at the end.
-    order = sorted(shown, key=lambda name: -cost(name, out, full))
+    order = sorted(shown, key=lambda name: -cost(name, full, anew[name]))
     parts: dict[str, Part] = {}
     with worker_pool(min(workers, len(order)), listen) as submit:
-        running = {submit(_work, name, out, full): name for name in order}
+        running = {submit(_work, name, out, full, anew[name]): name for name in order}
         for future in as_completed(running):
             name = running[future]
             parts[name] = _outcome(name, future)
@@ -61,9 +59,9 @@ def reproduce(names: Sequence[str], out: Path, full: bool, again: bool, workers:
     return found
 
 
-def cost(name: str, out: Path, full: bool) -> float:
-    """The rough seconds that a part will take."""
-    return 2.0 if is_finished(name, out, full) else EXPERIMENTS[name].cost[full]
+def cost(name: str, full: bool, anew: bool) -> float:
+    """The rough seconds that a part will take, measured anew or only drawn."""
+    return EXPERIMENTS[name].cost[full] if anew else 2.0
 
 
 def is_finished(name: str, out: Path, full: bool) -> bool:
@@ -80,7 +78,7 @@ def _fingerprint(name: str) -> str:
     """A hash of the code behind an experiment: the library, what experiments share, and its own module."""
     root = Path(edrl.__file__).parent
     own = {experiment.module: name for name, experiment in EXPERIMENTS.items()}
-    files = [*(root / "core").rglob("*.py"), *(root / "tabular").rglob("*.py")]
+    files = [*(root / "core").rglob("*.py"), *(root / "tabular").rglob("*.py"), *(root / "experiments").rglob("*.csv")]
     for path in (root / "experiments").glob("*.py"):
         module = f"edrl.experiments.{path.stem}"
         if module not in own or module == EXPERIMENTS[name].module:
@@ -91,11 +89,11 @@ def _fingerprint(name: str) -> str:
     return digest.hexdigest()
 
 
-def _work(name: str, out: Path, full: bool) -> Part:
-    """In a worker: measure unless finished, then draw and judge from the files."""
+def _work(name: str, out: Path, full: bool, anew: bool) -> Part:
+    """In a worker: measure if need be, then draw and judge from the files."""
     experiment = EXPERIMENTS[name]
     kept = out / "data" / name
-    if not is_finished(name, out, full):
+    if anew:
         begin = time.perf_counter()
         with interruptible():
             tables = experiment.measure(full, lambda fraction, note: report_progress(name, fraction, note))

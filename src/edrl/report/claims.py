@@ -37,9 +37,11 @@ def as_json(claims: Sequence[Claim]) -> list[dict[str, Any]]:
 
 def as_markdown(claims: Sequence[Claim]) -> str:
     """A table for a README."""
-    lines = ["| claim | source | measured | expected | verdict |", "|---|---|---|---|---|"]
+    lines = ["| | claim | measured | expected | source |", "|---|---|---|---|---|"]
     for claim in claims:
-        cells = (claim.claim, claim.source, claim.measured, claim.expected, claim.verdict)
+        note = f" *{claim.note}*" if claim.note and not claim.holds else ""
+        mark = "✓" if claim.holds else "✗"
+        cells = (mark, claim.claim + note, claim.measured, claim.expected, claim.source)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
