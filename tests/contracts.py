@@ -38,6 +38,8 @@ FAMILIES = [
     Case("expectiles-51", Expectiles(51)),
     Case("expectiles-knots", Expectiles(11, impute="exact-knots")),
     Case("expectiles-gaps", Expectiles(11, impute="exact-gaps")),
+    Case("expectiles-spline", Expectiles(11, impute="exact-spline")),
+    Case("expectiles-midpoint", Expectiles(11, impute="exact-midpoint")),
     Case("expectiles-maximum-entropy", Expectiles(5, impute="maximum-entropy"), exact=False),
     Case("expectiles-equal-weights", Expectiles(5, impute="equal-weights"), exact=False),
     Case("expectiles-scipy-root", Expectiles(5, impute="scipy-root"), exact=False),

@@ -4,12 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.interpolate
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edrl.core.families import Expectiles, midpoints
-from edrl.core.metrics import wasserstein
+from edrl.core.imputation.exact_expectiles import ExactExpectiles
+from edrl.core.metrics import integrated_cdf, wasserstein
 from edrl.core.particles import Particles
 
 SIZES = [1, 2, 3, 5, 9, 11, 51, 201]
@@ -166,6 +168,78 @@ def test_the_repair_is_the_greatest_convex_minorant() -> None:
         gaps = x[:, None] - np.asarray(imputed.atoms)[None, :]
         height = np.sum(np.maximum(gaps, 0) * np.asarray(imputed.probs), axis=-1)
         np.testing.assert_allclose(height, minorant, atol=1e-5)
+
+
+def knots_of(family: Expectiles, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The expectiles other than the mean, with P(x) = E[(x - Z)+] and E[(Z - x)+] there."""
+    mean = family.taus.index(0.5)
+    taus, x = np.delete(family.taus, mean), np.delete(values, mean, axis=-1)
+    centred = x - values[..., mean : mean + 1]
+    return x, taus * centred / (2 * taus - 1), (1 - taus) * centred / (2 * taus - 1)
+
+
+def test_midpoint_is_the_middle_of_all_distributions_with_these_expectiles() -> None:
+    """Every P lies below the chord of its gap and above the neighbours' chords, prolonged: `midpoint` lies halfway.
+
+    So between the second knot and the last but one no distribution is closer to all that are possible.
+    """
+    family = Expectiles(11, impute="exact-midpoint")
+    values = np.asarray(family.evaluate(distributions(4)))
+    imputed = family.impute(values)
+    x, p, _ = knots_of(family, values)
+    slopes = np.diff(p) / np.diff(x)
+    for i in range(1, 8):
+        at = x[:, i : i + 1] + np.linspace(0, 1, 7) * (x[:, i + 1 : i + 2] - x[:, i : i + 1])
+        before, here, after = (
+            p[:, j : j + 1] + slope * (at - x[:, j : j + 1])
+            for j, slope in ((i, slopes[:, i - 1 : i]), (i, slopes[:, i : i + 1]), (i + 1, slopes[:, i + 1 : i + 2]))
+        )
+        middle = (here + np.maximum(before, after)) / 2
+        error = np.abs(integrated_cdf(imputed, at) - middle).max(-1)
+        assert (error <= 1e-12 * spread(values)).all()
+
+
+def test_spline_levels_are_those_of_scipy() -> None:
+    """At inner knots F is the slope of SciPy's monotone interpolant of E[(x - Z)+], above the mean of E[(Z - x)+]."""
+    family = Expectiles(11, impute="exact-spline")
+    values = np.asarray(family.evaluate(distributions(5)))[:16]  # dense enough for knots well apart
+    imputed = family.impute(values)
+    x, p, q = knots_of(family, values)
+    slack = 1e-9 * spread(values)[:, None, None]  # an atom may sit on a knot
+    mass_by = [
+        np.sum((imputed.atoms[:, None] <= x[..., None] + shift) * imputed.probs[:, None], axis=-1)
+        for shift in (-slack, slack)
+    ]
+    for row in range(len(values)):
+        low, high = (scipy.interpolate.PchipInterpolator(x[row], side[row]).derivative()(x[row]) for side in (p, q))
+        oracle = np.where(np.arange(10) < 5, low, 1 + high)
+        assert ((mass_by[0][row] <= oracle + 1e-9) & (oracle - 1e-9 <= mass_by[1][row]))[1:-1].all()
+
+
+def test_a_pair_varies_as_an_even_density() -> None:
+    """Two atoms in each gap [a, b], of mean y and variance (y - a)(b - y)/3, which an even density has; and tails
+    that hold at least half of what their chord allows."""
+    family = Expectiles(11)
+    values = np.asarray(family.evaluate(distributions(6)))[:16]
+    imputed = family.impute(values)
+    atoms, probs = (np.asarray(part).reshape(16, 11, 2) for part in (imputed.atoms, imputed.probs))
+    x, p, q = knots_of(family, values)
+    a, b = x[:, :-1, None], x[:, 1:, None]
+    slack = 1e-12 * spread(values)[:, None, None]
+    inner, mass = atoms[:, 1:-1], probs[:, 1:-1]
+    assert ((a - slack <= inner) & (inner <= b + slack)).all()
+    y = (np.sum(mass * inner, -1, keepdims=True) + 1e-300 * a) / (np.sum(mass, -1, keepdims=True) + 1e-300)
+    variance, of_the_ends = mass * (inner - y) ** 2, mass * (y - a) * (b - y)
+    np.testing.assert_allclose(variance.sum(-1), of_the_ends.sum(-1) / 3, atol=1e-12 * spread(values).max() ** 2)
+    for i, rise in ((0, np.diff(p)), (-1, -np.diff(q))):
+        share = probs[:, i].sum(-1) / (rise / np.diff(x))[:, i]
+        assert ((share > 0.5 - 1e-6) & (share < 1 + 1e-6)).all()
+
+
+def test_unknown_levels_are_refused() -> None:
+    """The message names the argument, its value and the rules there are."""
+    with pytest.raises(ValueError, match=r"levels = 'middle' .*midpoint.*pairs"):
+        ExactExpectiles("middle")  # type: ignore[arg-type]
 
 
 def test_jit_vmap_and_batches_agree() -> None:

@@ -15,6 +15,7 @@ from edrl.experiments import (
     goals,
     gradients,
     imputation,
+    levels,
     mean_consistency,
     non_uniform,
     projections,
@@ -43,6 +44,7 @@ _MODULES = (
     non_uniform,
     gradients,
     imputation,
+    levels,
 )
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
 """All parts of the page, in its order."""

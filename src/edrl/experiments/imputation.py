@@ -32,7 +32,7 @@ def random_values(family: Expectiles, rows: int, seed: int) -> np.ndarray:
 
 def measure(full: bool, advance: Advance) -> Tables:
     ks = (3, 5, 7, 9, 11, 21) if full else (3, 7, 11)
-    rows = 300 if full else 100
+    rows = 300 if full else 60
     found = []
     for number, k in enumerate(ks):
         advance(number / len(ks), f"K = {k}")

@@ -48,7 +48,7 @@ def reproduce(names: Sequence[str], out: Path, full: bool, again: bool, workers:
     # Long ones first, so that no worker is left alone with one at the end.
     order = sorted(shown, key=lambda name: -cost(name, full, anew[name]))
     parts: dict[str, Part] = {}
-    with worker_pool(min(workers, len(order)), listen) as submit:
+    with worker_pool(min(workers, len(order)), listen, (out / ".jax_cache").resolve()) as submit:
         running = {submit(_work, name, out, full, anew[name]): name for name in order}
         for future in as_completed(running):
             name = running[future]

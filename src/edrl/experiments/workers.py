@@ -6,7 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import jax
 
 Listener = Callable[[str, float, str], None]
 """listener(name, fraction done, note)."""
@@ -15,16 +18,17 @@ _messages: Any = None  # in a worker: where progress goes
 
 
 @contextmanager
-def worker_pool(workers: int, listen: Listener) -> Iterator[Callable[..., "Future[Any]"]]:
+def worker_pool(workers: int, listen: Listener, cache: Path) -> Iterator[Callable[..., "Future[Any]"]]:
     """Yield `submit(function, *arguments)`; the functions may call `report_progress`.
 
-    Processes are started afresh, since a fork of one that has used JAX may hang.
+    Processes are started afresh, since a fork of one that has used JAX may hang. What one of them compiles, the
+    others and later runs find in `cache`.
     """
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()
     news = threading.Thread(target=_pass_on, args=(messages, listen), daemon=True)
     news.start()
-    pool = ProcessPoolExecutor(max(1, workers), context, _begin, (messages,))
+    pool = ProcessPoolExecutor(max(1, workers), context, _begin, (messages, cache))
     try:
         yield pool.submit
     finally:
@@ -50,9 +54,11 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _begin(messages: Any) -> None:
+def _begin(messages: Any, cache: Path) -> None:
     global _messages
     _messages = messages
+    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends an idle worker
 
 

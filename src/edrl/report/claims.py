@@ -17,6 +17,9 @@ class Claim:
     holds: bool
     note: str = ""  # for a claim that is known not to reproduce: the likely reason
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holds", bool(self.holds))  # comparisons of NumPy's give a bool of NumPy's own
+
     @property
     def verdict(self) -> str:
         """What a reader is told."""

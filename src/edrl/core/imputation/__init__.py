@@ -1,8 +1,10 @@
 """Imputation strategies (Definition 3.4): from values of statistics back to a distribution that has them."""
 
+from typing import get_args
+
 from edrl.core.check import fail
 from edrl.core.imputation.equal_weights import EqualWeights
-from edrl.core.imputation.exact_expectiles import ExactExpectiles
+from edrl.core.imputation.exact_expectiles import ExactExpectiles, Levels
 from edrl.core.imputation.gauss import gauss_quadrature
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
@@ -17,8 +19,7 @@ STRATEGIES: dict[str, Strategy] = {
     "quantile": quantile_cells,
     "categorical": on_support,
     "exact": ExactExpectiles(),
-    "exact-knots": ExactExpectiles("knots"),
-    "exact-gaps": ExactExpectiles("gaps"),
+    **{f"exact-{levels}": ExactExpectiles(levels) for levels in get_args(Levels)},
     "maximum-entropy": MaximumEntropy(),
     "gauss": gauss_quadrature,
     "equal-weights": EqualWeights(),
