@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from edrl.experiments import EXPERIMENTS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -21,6 +23,11 @@ def test_every_test_named_in_the_paper_map_exists() -> None:
     there = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
     assert named
     assert named <= there
+
+
+def test_every_part_of_the_reproduction_is_in_the_paper_map() -> None:
+    rows = re.findall(r"\| `([\w-]+)` \| `\w+\.py`", (ROOT / "docs/paper-map.md").read_text())
+    assert rows == list(EXPERIMENTS)
 
 
 def test_the_readme_shows_the_claims_as_they_were_measured() -> None:

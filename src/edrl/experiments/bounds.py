@@ -163,5 +163,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     draw=draw,
     judge=judge,
-    cost=(35.0, 150.0),
+    cost=(37.0, 150.0),
 )

@@ -213,5 +213,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     draw=draw,
     judge=judge,
-    cost=(22.0, 40.0),
+    cost=(24.0, 40.0),
 )

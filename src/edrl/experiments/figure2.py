@@ -143,5 +143,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (8.0, 8.0),
+    (12.0, 8.0),
 )

@@ -152,5 +152,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (6.0, 6.0),
+    (2.0, 6.0),
 )

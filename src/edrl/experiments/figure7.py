@@ -183,5 +183,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (20.0, 40.0),
+    (18.0, 40.0),
 )

@@ -118,5 +118,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (6.0, 6.0),
+    (1.0, 6.0),
 )

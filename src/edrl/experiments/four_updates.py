@@ -124,5 +124,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (6.0, 6.0),
+    (5.0, 6.0),
 )

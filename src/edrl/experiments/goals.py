@@ -1,7 +1,7 @@
 """Appendix E: the 15-chain with uniform and Gaussian goal rewards."""
 
 from edrl import Expectiles
-from edrl.experiments.chain import KS, STEPS, Method, at_start, listed, measure_chain, plot_errors
+from edrl.experiments.chain import KS, STEPS, Chain, Method, at_start, listed, measure_methods, plot_errors
 from edrl.experiments.experiment import Advance, Claim, Drawing, Experiment, Table, Tables
 from edrl.report import style
 from edrl.tabular import Normal, Uniform, problems
@@ -25,8 +25,8 @@ def measure(full: bool, advance: Advance) -> Tables:
         def part(fraction: float, note: str, number: int = number, name: str = name) -> None:
             advance((number + fraction) / len(_GOALS), f"{name}: {note}")
 
-        chain = problems.n_chain(15, goal=goal, reward_atoms=_REWARD_ATOMS)
-        tables[name], _ = measure_chain(chain, methods, part)
+        chain = Chain(problems.n_chain(15, goal=goal, reward_atoms=_REWARD_ATOMS))
+        tables[name] = measure_methods(chain, methods, part)
     return tables
 
 
@@ -103,5 +103,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (60.0, 150.0),
+    (45.0, 150.0),
 )

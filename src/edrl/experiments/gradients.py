@@ -155,5 +155,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     draw=draw,
     judge=judge,
-    cost=(10.0, 12.0),
+    cost=(9.0, 12.0),
 )

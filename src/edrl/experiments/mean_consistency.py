@@ -139,7 +139,8 @@ def judge(tables: Tables) -> list[Claim]:
             f"off by {identity['K - 1'].max():.1e}", "at most 1e-13", bool(identity["K - 1"].max() <= 1e-13),
         ),
         Claim(
-            "lemma-4.8-i-printed", "Lemma 4.8 (i), proof", "The same with (Rmax - Rmin)/K, as printed.",
+            "lemma-4.8-i-printed", "Lemma 4.8 (i), proof",
+            "The mean is linear in CDRL's statistics with the factor (Rmax - Rmin)/K, as printed.",
             f"off by up to {printed:.2g} on [-1, 1]", "0", bool(printed <= 1e-13),
             note="A slip in the proof: K points have K - 1 gaps. With K the identity fails by (z_K - z_1)/K at z_1.",
         ),
@@ -183,5 +184,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     draw=draw,
     judge=judge,
-    cost=(22.0, 65.0),
+    cost=(24.0, 65.0),
 )

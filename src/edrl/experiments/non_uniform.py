@@ -151,5 +151,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     draw=draw,
     judge=judge,
-    cost=(12.0, 25.0),
+    cost=(10.0, 25.0),
 )

@@ -122,5 +122,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     draw=draw,
     judge=judge,
-    cost=(5.0, 9.0),
+    cost=(4.0, 9.0),
 )

@@ -145,5 +145,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (4.0, 4.0),
+    (2.0, 4.0),
 )

@@ -190,5 +190,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     draw=draw,
     judge=judge,
-    cost=(10.0, 12.0),
+    cost=(8.0, 12.0),
 )

@@ -4,6 +4,7 @@ import base64
 import html
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ a { color: #00558a; }
 .soft { color: var(--soft); font-size: .88rem; }
 .scroll { overflow-x: auto; }
 figure { margin: 1rem 0 1.2rem; }
-figure img { display: block; width: 100%; min-width: 36rem; height: auto; }
+figure img { display: block; width: 100%; height: auto; }
 figcaption { font-size: .94rem; margin-top: .35rem; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; line-height: 1.4; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line);
@@ -59,6 +60,12 @@ class Figure:
     name: str
     svg: bytes
     caption: str
+
+    @property
+    def width(self) -> int:
+        """In pixels: a figure of 11 inches fills the page, so that text is the same size in all of them."""
+        points = re.search(rb'<svg [^>]*?width="([\d.]+)pt"', self.svg, re.DOTALL)
+        return 940 if points is None else round(float(points.group(1)) / 72 * 86)
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,7 @@ def _entry(entry: Entry) -> str:
         source = base64.b64encode(figure.svg).decode()
         parts.append(
             f'<figure id="fig-{figure.name}"><div class="scroll"><img alt="{html.escape(figure.caption)}"'
+            f' style="max-width: {figure.width}px; min-width: {min(figure.width, 560)}px"'
             f' src="data:image/svg+xml;base64,{source}"></div>'
             f"<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
         )
