@@ -24,7 +24,9 @@ def read_claims() -> list[Claim]:
 
 def claims_block(claims: list[Claim]) -> str:
     """What stands between the README's marks."""
-    return f"{BEGIN}\n\n{count_verdicts(claims)}.\n\n{as_markdown(claims)}\n{END}"
+    against = as_markdown([claim for claim in claims if not claim.holds])
+    every = f"<details><summary>All {len(claims)} claims</summary>\n\n{as_markdown(claims)}\n</details>"
+    return f"{BEGIN}\n\n{count_verdicts(claims)}:\n\n{against}\n{every}\n\n{END}"
 
 
 def update(report: Path) -> None:
