@@ -1,7 +1,6 @@
 """`MDP` and `Policy`: every constructor agrees with a brute-force reading of what it was given."""
 
 import itertools
-import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -192,12 +191,6 @@ def test_a_terminated_transition_ends_the_episode_even_into_a_living_state() -> 
     with pytest.raises(ValueError, match="needs a table P"):
         MDP.from_gymnasium(SimpleNamespace(unwrapped=SimpleNamespace()), 0.5)
 
-
-def test_gymnasium_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package the message says how to get it."""
-    monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(ImportError, match=r"pip install 'edrl\[gym\]'"):
-        MDP.from_gymnasium("FrozenLake-v1", 0.9)
 
 
 @settings(max_examples=150, deadline=None)
