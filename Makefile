@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: reproduce reproduce-full test test-page lint types layers check benchmark clean
+.PHONY: reproduce reproduce-full test test-slow test-page lint types layers check benchmark clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,9 @@ reproduce-full: $(VENV)/installed  ## the same at the paper's sizes, with many s
 
 test: $(VENV)/installed  ## install what is needed and run the test suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-slow: $(VENV)/installed  ## training on CartPole, runs that are killed again and again
+	$(BIN)/python -m pytest -m slow
 
 test-page: $(VENV)/installed  ## look at report/index.html with a headless Chromium, which must be installed
 	EDRL_PAGE=report/index.html $(BIN)/python -m pytest tests/report/test_page_in_browser.py

@@ -11,7 +11,9 @@ from edrl.experiments import EXPERIMENTS
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/add-a-statistic.md", "docs/reproduce.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/quickstart.md", "docs/add-a-statistic.md", "docs/reproduce.md", "docs/deep.md"]
+)
 def test_examples_run(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks

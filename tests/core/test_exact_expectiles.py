@@ -1,5 +1,8 @@
 """Exact expectile imputation: exact on consistent values, total on all others, and robust to scale."""
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +59,7 @@ def spread(values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("k", "kind"),
-    [(k, kind) for k in SIZES for kind in ("paper", "random", "low side")],
+    [(k, kind) for k in SIZES for kind in ("paper", "low side")] + [(k, "random") for k in (3, 11, 201)],
 )
 def test_consistent_expectiles_are_imputed_exactly(k: int, kind: str) -> None:
     """s(Psi(s(mu))) = s(mu) for every mu (Definition 3.4): to 1e-9 of the spread in float64, 1e-4 in float32."""
@@ -252,6 +255,18 @@ def test_jit_vmap_and_batches_agree() -> None:
             assert float(wasserstein(other, batched).max()) <= 1e-12 * float(jnp.ptp(values))
 
 
+@functools.cache
+def gradients(taus: tuple[float, ...]) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+    """Both modes' gradients of the imputed distribution's second moment, compiled once."""
+    family = Expectiles(taus)
+
+    def second_moment(values: jax.Array) -> jax.Array:
+        mu = family.impute(values)
+        return jnp.sum(mu.probs * mu.atoms**2)
+
+    return jax.jit(lambda values: (jax.grad(second_moment)(values), jax.jacfwd(second_moment)(values)))
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -263,17 +278,11 @@ def test_jit_vmap_and_batches_agree() -> None:
     ids=["consistent", "dirac", "unsorted", "ties"],
 )
 @pytest.mark.parametrize("taus", [Expectiles(11).taus, tuple(np.linspace(0.02, 0.4, 11))], ids=["mean", "no mean"])
+@pytest.mark.xdist_group("gradients")
 def test_gradients_are_finite(values: np.ndarray, taus: tuple[float, ...]) -> None:
     """The imputed distribution's second moment differentiates without NaN, in both modes."""
-    family = Expectiles(taus)
-
-    def second_moment(values: jax.Array) -> jax.Array:
-        mu = family.impute(values)
-        return jnp.sum(mu.probs * mu.atoms**2)
-
     with jax.enable_x64(True):
-        assert np.isfinite(jax.grad(second_moment)(jnp.asarray(values))).all()
-        assert np.isfinite(jax.jacfwd(second_moment)(jnp.asarray(values))).all()
+        assert all(np.isfinite(gradient).all() for gradient in gradients(taus)(jnp.asarray(values)))
 
 
 def test_gradient_is_the_derivative() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from edrl import cli
+from edrl.commands import reproduce as command
 from edrl.experiments import EXPERIMENTS, run
 from edrl.experiments.experiment import SECTIONS
 from edrl.report.claims import Claim
@@ -85,8 +85,8 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 
 def test_bad_arguments_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report"
-    assert cli.Reproduce(names=("figure-99",), out=out)() == 2
-    assert cli.Reproduce(workers=0, out=out)() == 2
+    assert command.Reproduce(names=("figure-99",), out=out)() == 2
+    assert command.Reproduce(workers=0, out=out)() == 2
     printed = capsys.readouterr().out
     assert "figure-99" in printed
     assert "figure-5" in printed  # what would be right
@@ -95,7 +95,7 @@ def test_bad_arguments_are_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_list_of_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.Reproduce(list_parts=True, out=tmp_path)() == 0
+    assert command.Reproduce(list_parts=True, out=tmp_path)() == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in EXPERIMENTS)
 
@@ -104,8 +104,8 @@ def test_the_list_of_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_exit_status_is_the_claims_verdict(tmp_path: Path, holds: bool, note: str, status: int) -> None:
     part = run.Part("figure-8", {}, [Claim("x", "y", "z", "1", "2", holds, note)], [], 1.0)
     console = Console(file=(tmp_path / "log").open("w"))
-    assert cli._conclude(console, [part], tmp_path) == status
-    assert cli._conclude(console, [run.Part("figure-8", {}, [], [], 1.0, error="ValueError: no")], tmp_path) == 1
+    assert command._conclude(console, [part], tmp_path) == status
+    assert command._conclude(console, [run.Part("figure-8", {}, [], [], 1.0, error="ValueError: no")], tmp_path) == 1
     console.file.close()
 
 

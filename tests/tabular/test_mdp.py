@@ -192,7 +192,6 @@ def test_a_terminated_transition_ends_the_episode_even_into_a_living_state() -> 
         MDP.from_gymnasium(SimpleNamespace(unwrapped=SimpleNamespace()), 0.5)
 
 
-
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_gamma_one_is_allowed_exactly_if_every_policy_ends(seed: int) -> None:

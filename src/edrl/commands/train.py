@@ -1,0 +1,133 @@
+"""`edrl train` and `edrl evaluate`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from scipy.stats import bootstrap
+
+from edrl.deep import checkpoint
+from edrl.deep.config import Config, PresetName
+from edrl.deep.environments import make
+from edrl.deep.evaluate import evaluate
+from edrl.deep.train import Listener, Run, resume, train
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train an agent, or go on with a run.
+
+    Writes OUT/config.json, metrics.csv, evaluations.csv, TensorBoard's files, pictures of return distributions and
+    checkpoints. Ctrl-C saves; `edrl train --resume OUT` goes on exactly where the run was.
+
+    Examples: `edrl train --agent er-dqn --env breakout --preset paper --out runs/breakout`,
+    `edrl train --preset minatar --env minatar/seaquest --agent qr-dqn --out runs/seaquest`.
+    """
+
+    config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    preset: PresetName = "paper"
+    """Where the settings below come from, unless they are given: paper (Atari), minatar, classic (CartPole and
+    friends) or quick."""
+    out: Path | None = None
+    """The run's directory."""
+    resume: Path | None = None
+    """Go on with the run in this directory; its own settings hold."""
+    older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """With --resume: if the last checkpoint is damaged, go on from the one before."""
+
+    def __call__(self) -> int:
+        """Train, and return the exit status."""
+        console = Console()
+        where = self.resume or self.out
+        if where is None:
+            console.print("[red]Say where the run goes with --out, or which run goes on with --resume.[/red]")
+            return 2
+        try:
+            with _progress(where) as listen:
+                run = (
+                    resume(where, older=self.older, listen=listen)
+                    if self.resume
+                    else train(self.config, where, listen=listen)
+                )
+        except KeyboardInterrupt:
+            console.print(f"Stopped and saved. Go on with: edrl train --resume {where}", soft_wrap=True)
+            return 130
+        except (ValueError, ImportError, checkpoint.CheckpointError) as error:
+            console.print(f"[red]{error}[/red]", soft_wrap=True, highlight=False)
+            return 2
+        console.print(f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}", soft_wrap=True)
+        return 0
+
+
+class _progress:
+    """A bar with speed and time left, and TensorBoard's files."""
+
+    def __init__(self, out: Path):
+        self.out = out
+
+    def __enter__(self) -> Listener:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                   TextColumn("{task.fields[note]}"))  # fmt: skip
+        self.bar = Progress(*columns, console=Console(stderr=True)).__enter__()
+        self.task = self.bar.add_task("train", total=None, note="")
+        self.board: Any = None
+        return self.listen
+
+    def __exit__(self, *error: Any) -> None:
+        self.bar.__exit__(*error)
+        if self.board is not None:
+            self.board.close()
+
+    def listen(self, step: int, row: dict[str, Any]) -> None:
+        if self.board is None:
+            from tensorboardX import SummaryWriter
+
+            self.board = SummaryWriter(str(self.out / "tensorboard"), purge_step=step)
+            total = Config.from_json((self.out / "config.json").read_text()).steps
+            self.bar.update(self.task, total=total)
+        for name, value in row.items():
+            if name != "step" and value != "":
+                self.board.add_scalar(name, value, step)
+        if "steps_per_second" in row:
+            score = row["score"]
+            note = f"{row['steps_per_second']:.0f} steps/s" + (f", score {score:.1f}" if score != "" else "")
+            self.bar.update(self.task, completed=step, note=note)
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Play episodes with a trained agent and give its mean score with a 95 % interval."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's directory."""
+    episodes: int = 30
+    """How many."""
+    seed: int = 1_000_000
+    """Of the environment and of random actions."""
+
+    def __call__(self) -> int:
+        """Play, and return the exit status."""
+        console = Console()
+        found = checkpoint.found(self.run)
+        if not found:
+            console.print(f"[red]There is no run with a checkpoint in {self.run}.[/red]")
+            return 2
+        config = Config.from_json((self.run / "config.json").read_text())
+        loaded = Run(config, self.run)
+        loaded.load_learner(checkpoint.load(found[0]))
+        environment = make(config.env, seed=self.seed, evaluation=True, sticky=config.sticky)
+        result = evaluate(
+            loaded.agent, loaded.learner.online, environment, self.seed, config.evaluate_epsilon, episodes=self.episodes
+        )
+        scores = np.asarray(result.scores)
+        text = f"{config.agent} on {config.env} after {found[0].name.split('-')[1].lstrip('0') or 0} steps:"
+        text += f" mean score {scores.mean():.2f}"
+        if len(scores) > 1 and scores.std() > 0:
+            interval = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval
+            text += f", 95 % interval {interval.low:.2f} to {interval.high:.2f}"
+        console.print(f"{text}, {len(scores)} episodes", soft_wrap=True, highlight=False)
+        return 0

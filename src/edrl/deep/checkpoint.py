@@ -1,0 +1,138 @@
+"""Checkpoints: written beside the old one and renamed, so that there is always a good one; plain arrays, no pickle.
+
+A checkpoint is a directory `checkpoint-<step>` with `state.json`, `arrays.npz` and a `manifest.json` that holds the
+format's version and a checksum of every file. What replay memory has gained since the last checkpoint lies in a file
+of its own in `replay/`, to which the manifests of this and later checkpoints refer.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VERSION = 1
+KEPT = 2  # how many checkpoints stay
+
+
+class CheckpointError(Exception):
+    """A checkpoint that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs to go on: numbers and strings, arrays by name, and the replay files it rests on."""
+
+    step: int
+    state: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    replay: dict[str, str]  # with the checksum of each file
+
+
+def save(run: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; the last good one stays until this one is complete."""
+    partial = run / "checkpoint.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        write_text(partial / "state.json", json.dumps(checkpoint.state))
+        write_arrays(partial / "arrays.npz", checkpoint.arrays)
+        sums = {name: checksum(partial / name) for name in ("state.json", "arrays.npz")}
+        manifest = {"version": VERSION, "step": checkpoint.step, "files": sums, "replay": checkpoint.replay}
+        write_text(partial / "manifest.json", json.dumps(manifest, indent=1))
+        _sync_directory(partial)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)  # a full disk must not keep what filled it
+        raise
+    final = run / f"checkpoint-{checkpoint.step:012d}"
+    shutil.rmtree(final, ignore_errors=True)
+    partial.rename(final)
+    _sync_directory(run)
+    _forget(run)
+
+
+def found(run: Path) -> list[Path]:
+    """The checkpoints of a run, newest first."""
+    return sorted(run.glob("checkpoint-*"), reverse=True)
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint, or say what is wrong with it."""
+    manifest = _manifest(path)
+    run = path.parent
+    files = {path / name: total for name, total in manifest["files"].items()}
+    files |= {run / "replay" / name: total for name, total in manifest["replay"].items()}
+    for file, total in files.items():
+        if not file.exists():
+            raise CheckpointError(f"{path.name} is damaged: {file.name} is missing")
+        if checksum(file) != total:
+            raise CheckpointError(f"{path.name} is damaged: {file.name} is not what was written")
+    state = json.loads((path / "state.json").read_text())
+    return Checkpoint(manifest["step"], state, read_arrays(path / "arrays.npz"), manifest["replay"])
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays and wait until they are on the disk."""
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Arrays by name; objects, which would need pickle, are refused."""
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text and wait until it is on the disk."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    file = path / "manifest.json"
+    if not file.exists():
+        raise CheckpointError(f"{path} is not a checkpoint: it has no manifest.json")
+    try:
+        manifest: dict[str, Any] = json.loads(file.read_text())
+        version = manifest["version"]
+    except (ValueError, KeyError) as error:
+        raise CheckpointError(f"{path.name} is damaged: its manifest cannot be read") from error
+    if version != VERSION:
+        raise CheckpointError(f"{path.name} has format {version}, but this version of edrl reads format {VERSION}")
+    return manifest
+
+
+def checksum(path: Path) -> str:
+    """Of a file's contents."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def _forget(run: Path) -> None:
+    """Delete all but the newest checkpoints, and the replay files that none of those needs."""
+    keep, old = found(run)[:KEPT], found(run)[KEPT:]
+    for path in old:
+        shutil.rmtree(path)
+    needed: set[str] = set()
+    for path in keep:
+        needed |= set(_manifest(path)["replay"])
+    for file in (run / "replay").glob("*.npz"):
+        if file.name not in needed:
+            file.unlink()
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

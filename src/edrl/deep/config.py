@@ -1,0 +1,158 @@
+"""Everything that defines a run: one frozen record, which is the flags and the run's config.json at once."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edrl.core.algorithms import algorithm
+from edrl.core.check import check_count, check_number, fail
+from edrl.core.imputation import STRATEGIES
+from edrl.core.statistics import Statistics
+from edrl.deep.networks import NetworkName
+
+PresetName = Literal["paper", "minatar", "classic", "quick"]
+
+AGENTS = {name.lower(): name for name in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive")}
+"""Agents by their names on the command line."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A run of an agent. Steps are agent steps: in Atari one of them is four frames."""
+
+    agent: str = "er-dqn"
+    """dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn or er-dqn-naive."""
+    env: str = "breakout"
+    """An Atari game (breakout), a MinAtar game (minatar/breakout) or a Gymnasium id (CartPole-v1)."""
+    seed: int = 0
+    """Of the network, of exploration, of replay and of the environment."""
+    size: int | None = None
+    """How many statistics; by default the paper's number for the agent."""
+    support: tuple[float, float] = (-10.0, 10.0)
+    """The range of returns for c51."""
+    imputation: str | None = None
+    """Another imputation strategy for the agent's statistics, e.g. scipy-root, the paper's own for er-dqn."""
+    network: NetworkName = "nature"
+    """nature (84 x 84 frames), minatar (10 x 10 images) or mlp (vectors)."""
+    steps: int = 50_000_000
+    """How long to train."""
+    replay: int = 1_000_000
+    """Capacity of the replay memory."""
+    learn_after: int = 50_000
+    """Steps before the first update."""
+    update_every: int = 4
+    """Steps between two updates."""
+    target_every: int = 10_000
+    """Steps between two copies of the network to the target network."""
+    batch: int = 32
+    """Transitions in an update."""
+    gamma: float = 0.99
+    """Discount factor."""
+    n_step: int = 1
+    """Rewards before bootstrapping."""
+    double: bool = False
+    """Choose the next action by the online network, as Double DQN does."""
+    learning_rate: float = 5e-5
+    """Adam's."""
+    adam_epsilon: float = 0.01 / 32
+    """Adam's."""
+    epsilon: tuple[float, float] = (1.0, 0.01)
+    """Share of random actions at first, and in the end."""
+    epsilon_steps: int = 1_000_000
+    """Steps over which it falls."""
+    evaluate_every: int = 250_000
+    """Steps between two evaluations; 0 for none."""
+    evaluate_steps: int = 125_000
+    """Steps of an evaluation (its last episode is cut, and does not count unless it is the only one)."""
+    evaluate_epsilon: float = 0.001
+    """Share of random actions in evaluations."""
+    sticky: bool = False
+    """Atari: repeat the last action with probability 0.25."""
+    log_every: int = 10_000
+    """Steps between two rows of metrics."""
+    checkpoint_every: int = 250_000
+    """Steps between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        if self.agent not in AGENTS:
+            raise fail("agent", self.agent, f"it must be one of {', '.join(AGENTS)}")
+        if self.imputation is not None and self.imputation not in STRATEGIES:
+            raise fail("imputation", self.imputation, f"it must be one of {', '.join(STRATEGIES)}")
+        for name in (
+            "steps",
+            "replay",
+            "update_every",
+            "target_every",
+            "batch",
+            "n_step",
+            "log_every",
+            "checkpoint_every",
+        ):
+            check_count(name, getattr(self, name), 1)
+        for name in ("seed", "evaluate_every", "epsilon_steps"):
+            check_count(name, getattr(self, name), 0)
+        check_count("learn_after", self.learn_after, self.n_step + 2)
+        check_number("gamma", self.gamma, 0.0, 1.0)
+        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
+        check_number("evaluate_epsilon", self.evaluate_epsilon, 0.0, 1.0)
+        for share in self.epsilon:
+            check_number("epsilon", share, 0.0, 1.0)
+        if self.replay < self.learn_after:
+            raise fail("replay", self.replay, f"it must hold the {self.learn_after} steps before the first update")
+
+    def family(self) -> Statistics:
+        """The agent's statistics and imputation strategy."""
+        family = algorithm(AGENTS[self.agent], self.size, self.support)
+        if self.imputation is None:
+            return family
+        if not hasattr(family, "taus"):
+            raise fail("imputation", self.imputation, f"the statistics of {self.agent} have only one way to be imputed")
+        kind: Any = type(family)
+        return kind(family.taus, impute=self.imputation)
+
+    def epsilon_at(self, step: int) -> float:
+        """The share of random actions at a step: all of them before learning, then falling linearly."""
+        first, last = self.epsilon
+        done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
+        return first + done * (last - first)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Config":
+        """The config that `to_json` wrote."""
+        entries: dict[str, Any] = json.loads(text)
+        known = {field.name for field in dataclasses.fields(cls)}
+        for name in entries:
+            if name not in known:
+                raise fail("config", name, "this version of edrl has no such setting")
+        entries = {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in entries.items()}
+        return cls(**entries)
+
+
+_CLASSIC: dict[str, Any] = {
+    "env": "CartPole-v1", "network": "mlp", "steps": 50_000, "replay": 50_000, "learn_after": 1_000, "update_every": 1,
+    "target_every": 500, "batch": 64, "learning_rate": 1e-3, "adam_epsilon": 1e-8, "epsilon": (1.0, 0.02),
+    "epsilon_steps": 5_000, "evaluate_every": 10_000, "evaluate_steps": 5_000, "log_every": 500,
+    "checkpoint_every": 10_000, "support": (0.0, 100.0),
+}  # fmt: skip
+PRESETS: dict[PresetName, dict[str, Any]] = {
+    "paper": {},
+    "minatar": {
+        "env": "minatar/breakout", "network": "minatar", "steps": 5_000_000, "replay": 100_000, "learn_after": 5_000,
+        "update_every": 1, "target_every": 1_000, "learning_rate": 2.5e-4, "epsilon": (1.0, 0.1),
+        "epsilon_steps": 100_000, "evaluate_every": 100_000, "evaluate_steps": 10_000, "checkpoint_every": 100_000,
+    },
+    "classic": _CLASSIC,
+    "quick": {**_CLASSIC, "steps": 5_000, "evaluate_every": 2_500, "evaluate_steps": 1_000, "checkpoint_every": 1_000},
+}  # fmt: skip
+"""Settings that differ from the paper's."""
+
+
+def preset(name: PresetName, **settings: Any) -> Config:
+    """The settings of a preset, with changes: `preset("minatar", agent="qr-dqn", seed=3)`."""
+    if name not in PRESETS:
+        raise fail("preset", name, f"it must be one of {', '.join(PRESETS)}")
+    return Config(**{**PRESETS[name], **settings})

@@ -1,0 +1,110 @@
+"""Any Gymnasium environment with a discrete action space."""
+
+import importlib
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from edrl.core.check import fail
+from edrl.deep.environments.environment import Step, check_saved_name, check_step, text_to_array
+
+
+class Gymnasium:
+    """A Gymnasium environment, by its id or as an object (which is used as it is, wrappers and all).
+
+    Frames are uint8 if the observations are, otherwise float32; a discrete observation becomes a one-hot vector.
+    Terminated means terminal, truncated only ended.
+
+    Gymnasium has no way to save an environment, so resumption is not exact. A saved state is the number of episodes
+    begun; after `load` the interrupted episode is lost and `reset` must start the next one. Each episode has a seed of
+    its own, so the episodes after a resumption start as they would have without the interruption.
+    """
+
+    stack = 1
+    restorable = False
+
+    def __init__(self, env: str | gymnasium.Env, *, seed: int) -> None:
+        self._env: gymnasium.Env = _made(env) if isinstance(env, str) else env
+        spec = self._env.spec
+        self.name = type(self._env.unwrapped).__name__ if spec is None else spec.id
+        self._seed = seed
+        self._episodes = 0
+        self._running = False
+
+        actions, observations = self._env.action_space, self._env.observation_space
+        if not isinstance(actions, Discrete):
+            right = "the agents here choose among finitely many actions, so it must be gymnasium.spaces.Discrete"
+            raise fail(f"action space of {self.name}", actions, right)
+        if not isinstance(observations, Box | Discrete):
+            right = "it must be Box or Discrete (gymnasium.wrappers.FlattenObservation makes a Box of others)"
+            raise fail(f"observation space of {self.name}", observations, right)
+        self._first_action = int(actions.start)
+        self.num_actions = int(actions.n)
+        meanings = getattr(self._env.unwrapped, "get_action_meanings", None)
+        names = meanings() if callable(meanings) else range(self._first_action, self._first_action + self.num_actions)
+        self.action_names = tuple(map(str, names))
+        self._observations = observations
+        shape = (int(observations.n),) if isinstance(observations, Discrete) else observations.shape
+        self.frame_shape: tuple[int, ...] = tuple(shape)
+        self.frame_dtype = np.dtype(np.uint8 if observations.dtype == np.uint8 else np.float32)
+
+    def reset(self) -> np.ndarray:
+        """Start an episode with a seed drawn from the environment's seed and the number of the episode."""
+        words = np.random.SeedSequence([self._seed, self._episodes]).generate_state(1)
+        observation, _ = self._env.reset(seed=int(words[0]))
+        self._episodes += 1
+        self._running = True
+        return self._frame(observation)
+
+    def step(self, action: int) -> Step:
+        """Take an action, counted from 0 even if the action space starts elsewhere."""
+        check_step(action, self.num_actions, self._running)
+        observation, reward, terminated, truncated, _ = self._env.step(self._first_action + int(action))
+        self._running = not (terminated or truncated)
+        return Step(self._frame(observation), float(reward), float(reward), bool(terminated), not self._running)
+
+    def render(self) -> np.ndarray:
+        """The picture that the environment draws in the mode rgb_array."""
+        if self._env.render_mode != "rgb_array":
+            right = "only an environment made with render_mode='rgb_array' can be drawn"
+            raise fail(f"render_mode of {self.name}", self._env.render_mode, right)
+        return np.asarray(self._env.render(), np.uint8)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """The number of episodes begun, from which the seeds of the next ones follow."""
+        return {"name": text_to_array(self.name), "episodes": np.array(self._episodes)}
+
+    def load(self, state: dict[str, np.ndarray]) -> None:
+        """Go on after the last episode that had begun; `reset` must follow."""
+        check_saved_name(self.name, state)
+        self._episodes = int(state["episodes"])
+        self._running = False
+
+    def close(self) -> None:
+        """Close the Gymnasium environment."""
+        self._env.close()
+
+    def _frame(self, observation: Any) -> np.ndarray:
+        """A copy of an observation: environments may write the next one into the same memory."""
+        if isinstance(self._observations, Discrete):
+            return (np.arange(self._observations.n) == observation - self._observations.start).astype(np.float32)
+        return np.array(observation, self.frame_dtype)
+
+
+def registered(name: str) -> gymnasium.envs.registration.EnvSpec:
+    """What Gymnasium knows about an id, which may be "module:id" if importing the module registers it."""
+    module, _, identity = name.rpartition(":")
+    if module:
+        importlib.import_module(module)
+    return gymnasium.spec(identity)
+
+
+def _made(name: str) -> gymnasium.Env:
+    """The environment with this id, able to draw itself if it can at all."""
+    spec = registered(name)
+    entry: Any = spec.entry_point
+    creator = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+    modes = getattr(creator, "metadata", {}).get("render_modes", [])
+    return gymnasium.make(spec, render_mode="rgb_array" if "rgb_array" in modes else None)

@@ -1,0 +1,118 @@
+"""Networks: from observations to raw outputs [batch, action, output], as pure functions of their parameters.
+
+Convolutions are written as matrix products of patches: XLA runs those, and above all their weight gradients, faster
+on CPUs than its own convolutions. Weights and biases are uniform in +-1/sqrt(fan_in).
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from edrl.core.check import fail
+
+NetworkName = Literal["nature", "minatar", "mlp"]
+
+Parameters = list[dict[str, jax.Array]]
+"""One entry a layer: a weight [inputs, outputs] and a bias [outputs]."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A square convolution without padding; its weight is [kernel * kernel * channels, filters]."""
+
+    filters: int
+    kernel: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Network:
+    """Convolutions (on [height, width, channels]), then dense layers with ReLUs, then `outputs` for each action."""
+
+    observation_shape: tuple[int, ...]
+    num_actions: int
+    num_outputs: int
+    convolutions: tuple[Convolution, ...] = ()
+    hidden: tuple[int, ...] = (512,)
+    scale: float = 1.0  # of observations: 1/255 for bytes
+
+    def init(self, key: jax.Array) -> Parameters:
+        """Random parameters."""
+        sizes = self._layer_sizes()
+        keys = jax.random.split(key, len(sizes))
+        return [_dense(layer_key, *size) for layer_key, size in zip(keys, sizes, strict=True)]
+
+    def _layer_sizes(self) -> list[tuple[int, int]]:
+        shape, sizes = self.observation_shape, []
+        for layer in self.convolutions:
+            if len(shape) != 3 or min(shape[:2]) < layer.kernel:
+                raise fail("observation_shape", self.observation_shape, "the convolutions need larger images")
+            sizes.append((layer.kernel**2 * shape[2], layer.filters))
+            shape = (*((length - layer.kernel) // layer.stride + 1 for length in shape[:2]), layer.filters)
+        widths = (int(np.prod(shape)), *self.hidden, self.num_actions * self.num_outputs)
+        return [*sizes, *itertools.pairwise(widths)]
+
+    def __call__(self, parameters: Parameters, observations: Any) -> Any:
+        """Outputs [batch, action, output] of observations [batch, ...], of any dtype."""
+        batch = observations.shape[0]
+        x = observations.astype(jnp.float32) * self.scale
+        for layer, weights in zip(self.convolutions, parameters, strict=False):
+            x = jax.nn.relu(_patches(x, layer) @ weights["weight"] + weights["bias"])
+        x = x.reshape(batch, -1)
+        *hidden, last = parameters[len(self.convolutions) :]
+        for weights in hidden:
+            x = jax.nn.relu(x @ weights["weight"] + weights["bias"])
+        out = x @ last["weight"] + last["bias"]
+        return out.reshape(batch, self.num_actions, self.num_outputs)
+
+
+def network_for(name: NetworkName, observation_shape: Sequence[int], num_actions: int, num_outputs: int) -> Network:
+    """A network by name: Nature's for 84 x 84 x 4 bytes, MinAtar's for 10 x 10 x channels, an MLP for vectors."""
+    shape = tuple(int(n) for n in observation_shape)
+    if name == "nature":
+        layers = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
+        return Network(shape, num_actions, num_outputs, layers, (512,), scale=1 / 255)
+    if name == "minatar":
+        return Network(shape, num_actions, num_outputs, (Convolution(16, 3, 1),), (128,))
+    if name == "mlp":
+        return Network(shape, num_actions, num_outputs, (), (256, 256))
+    raise fail("network", name, "it must be 'nature', 'minatar' or 'mlp'")
+
+
+def _dense(key: jax.Array, inputs: int, outputs: int) -> dict[str, jax.Array]:
+    key_weight, key_bias = jax.random.split(key)
+    bound = inputs**-0.5
+    return {
+        "weight": jax.random.uniform(key_weight, (inputs, outputs), minval=-bound, maxval=bound),
+        "bias": jax.random.uniform(key_bias, (outputs,), minval=-bound, maxval=bound),
+    }
+
+
+def _patches(x: Any, layer: Convolution) -> Any:
+    """Patches [batch, height, width, kernel * kernel * channels] of images, in the order (row, column, channel).
+
+    Where the stride divides the kernel, images are first cut into blocks as large as the stride, so that the patches
+    are few shifted copies of whole blocks.
+    """
+    batch, height, width, channels = x.shape
+    rows, columns = ((length - layer.kernel) // layer.stride + 1 for length in (height, width))
+    stride = layer.stride if layer.kernel % layer.stride == 0 else 1
+    if stride == 1:
+        step = layer.stride
+        shifts = [
+            x[:, i : i + step * (rows - 1) + 1 : step, j : j + step * (columns - 1) + 1 : step]
+            for i in range(layer.kernel)
+            for j in range(layer.kernel)
+        ]
+        return jnp.concatenate(shifts, axis=-1)
+    blocks = layer.kernel // stride
+    tall, wide = rows + blocks - 1, columns + blocks - 1
+    x = x[:, : tall * stride, : wide * stride].reshape(batch, tall, stride, wide, stride, channels)
+    x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, tall, wide, stride * stride * channels)
+    shifts = [x[:, i : i + rows, j : j + columns] for i in range(blocks) for j in range(blocks)]
+    return jnp.concatenate(shifts, axis=-1)

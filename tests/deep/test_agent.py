@@ -1,0 +1,92 @@
+"""The agent's targets and loss against brute force, for every named agent, and the known mistakes of others."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from edrl.core.algorithms import algorithm
+from edrl.deep.agent import Agent, Learner
+from edrl.deep.config import AGENTS
+from edrl.deep.networks import network_for
+from edrl.deep.replay import Batch
+
+BATCH, ACTIONS = 5, 3
+
+
+def built(name: str, double: bool = False, size: int = 5) -> tuple[Agent, Learner, Batch]:
+    family = algorithm(AGENTS[name], None if name == "dqn" else size, support=(-4.0, 4.0))
+    agent = Agent(family, network_for("mlp", (4,), ACTIONS, family.num_outputs), 1e-3, 1e-8, double)
+    online, other = agent.init(jax.random.key(0)), agent.init(jax.random.key(1))
+    rng = np.random.default_rng(2)
+    batch = Batch(
+        rng.normal(size=(BATCH, 4)).astype(np.float32), np.array([0, 2, 1, 1, 0]),
+        rng.normal(size=BATCH).astype(np.float32), np.array([0.9, 0.0, 0.9, 0.81, 0.0], np.float32),
+        rng.normal(size=(BATCH, 4)).astype(np.float32),
+    )  # fmt: skip
+    return agent, online._replace(target=other.online), batch
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("name", AGENTS)
+def test_loss_is_that_of_brute_force(name: str, double: bool) -> None:
+    """Row by row: argmax of means (not of statistics one by one) by the target network (by the online one if double),
+    r + gamma^n z, r alone after an end, the loss at the action taken, summed over statistics, averaged over rows."""
+    agent, learner, batch = built(name, double)
+    family = agent.family
+    losses = []
+    for row in range(BATCH):
+        after = np.asarray(agent.values(learner.target, batch.next_observations[row : row + 1])[0], np.float64)
+        judge = np.asarray(agent.values(learner.online, batch.next_observations[row : row + 1])[0], np.float64)
+        worth = [float(family.mean((judge if double else after)[action])) for action in range(ACTIONS)]
+        law = family.impute(after[int(np.argmax(worth))])
+        atoms = float(batch.returns[row]) + float(batch.discounts[row]) * np.asarray(law.atoms)
+        outputs = agent.network(learner.online, batch.observations[row : row + 1])[0, batch.actions[row]]
+        target = type(law)(atoms, np.asarray(law.probs))
+        losses.append(float(family.loss_on_outputs(np.asarray(outputs, np.float64), target)))
+    found = agent.loss(learner.online, batch, agent.targets(learner, batch))
+    assert float(found) == pytest.approx(np.mean(losses), rel=2e-3)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_update_moves_only_the_online_network_and_lowers_the_loss(name: str) -> None:
+    agent, learner, batch = built(name)
+    before = [np.asarray(leaf) for leaf in jax.tree.leaves(learner.target)]
+    kept = jax.tree.map(np.asarray, learner)
+    first = None
+    for _ in range(30):
+        learner, loss = agent.update(learner, batch)
+        first = float(loss) if first is None else first
+    assert float(loss) < first  # type: ignore[operator]
+    for old, new in zip(before, jax.tree.leaves(learner.target), strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert any(
+        (np.asarray(a) != b).any()
+        for a, b in zip(jax.tree.leaves(learner.online), jax.tree.leaves(kept.online), strict=True)
+    )
+
+
+def test_er_dqn_acts_on_the_middle_expectile() -> None:
+    """Greedy actions are by the 1/2-expectile, which is the mean, not by the average of the statistics."""
+    agent, learner, batch = built("er-dqn", size=11)
+    values = np.asarray(agent.values(learner.online, batch.observations))
+    np.testing.assert_array_equal(agent.greedy(learner.online, batch.observations), values[..., 5].argmax(-1))
+    assert agent.family.taus[5] == pytest.approx(0.5)  # type: ignore[attr-defined]
+
+
+def test_the_paper_agents() -> None:
+    """Appendix D: 11 expectiles at linspace(.01, .99), naive 201 at the midpoints, QR-DQN 200 at the midpoints."""
+    taus: dict[str, Any] = {name: getattr(algorithm(AGENTS[name], support=(0, 1)), "taus", ()) for name in AGENTS}
+    np.testing.assert_allclose(taus["er-dqn"], np.linspace(0.01, 0.99, 11))
+    np.testing.assert_allclose(taus["er-dqn-naive"], (2 * np.arange(201) + 1) / 402)
+    np.testing.assert_allclose(taus["qr-dqn"], (2 * np.arange(200) + 1) / 400)
+
+
+def test_batches_as_large_as_the_statistics_are_no_coincidence() -> None:
+    """A level broadcast along the wrong axis would go unnoticed only where batch and statistics have one size."""
+    agent, learner, batch = built("er-dqn", size=BATCH)
+    whole = float(agent.loss(learner.online, batch, agent.targets(learner, batch)))
+    rows = [Batch(*(field[i : i + 1] for field in batch)) for i in range(BATCH)]
+    apart = np.mean([float(agent.loss(learner.online, row, agent.targets(learner, row))) for row in rows])
+    assert whole == pytest.approx(apart, rel=1e-5)

@@ -1,0 +1,56 @@
+"""Networks: patches times weights is a convolution, and initial weights are as bounded as they should be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from edrl.deep.networks import Convolution, Network, _patches, network_for
+
+
+@pytest.mark.parametrize(
+    "layer", [Convolution(5, 8, 4), Convolution(5, 4, 2), Convolution(5, 3, 1), Convolution(5, 3, 2)]
+)
+def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
+    """VALID padding; patches of a one-hot weight are read back to learn which entry of a patch is which pixel."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(2, 21, 22, 3)), jnp.float32)
+    size = layer.kernel**2 * 3
+    weight = jnp.asarray(rng.normal(size=(size, layer.filters)), jnp.float32)
+    # Which pixel of the kernel a row of the weight belongs to: patches of an image that numbers its pixels.
+    pixels = jnp.arange(layer.kernel**2 * 3, dtype=jnp.float32).reshape(1, layer.kernel, layer.kernel, 3)
+    order = np.asarray(_patches(pixels, layer))[0, 0, 0].astype(int)
+    kernel = np.zeros((size, layer.filters), np.float32)
+    kernel[order] = weight
+    expected = jax.lax.conv_general_dilated(
+        x, kernel.reshape(layer.kernel, layer.kernel, 3, -1), (layer.stride, layer.stride), "VALID",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )  # fmt: skip
+    np.testing.assert_allclose(_patches(x, layer) @ weight, expected, atol=1e-4)
+
+
+def test_nature_network() -> None:
+    """84 x 84 x 4 bytes to 20 x 20 x 32, 9 x 9 x 64, 7 x 7 x 64, 512; parameters uniform in +-1/sqrt(fan_in)."""
+    network = network_for("nature", (84, 84, 4), 6, 11)
+    parameters = network.init(jax.random.key(0))
+    shapes = [(256, 32), (512, 64), (576, 64), (3136, 512), (512, 66)]
+    assert [layer["weight"].shape for layer in parameters] == shapes
+    for layer in parameters:
+        bound = layer["weight"].shape[0] ** -0.5
+        for leaf in layer.values():
+            assert float(jnp.abs(leaf).max()) <= bound
+        assert float(layer["weight"].std()) == pytest.approx(bound / 3**0.5, rel=0.05)
+    out = network(parameters, np.zeros((2, 84, 84, 4), np.uint8))
+    assert out.shape == (2, 6, 11)
+    assert out.dtype == jnp.float32
+    # Bytes are divided by 255.
+    white, one = np.full((1, 84, 84, 4), 255, np.uint8), np.ones((1, 84, 84, 4), np.float32)
+    unscaled = Network(network.observation_shape, 6, 11, network.convolutions, network.hidden)
+    np.testing.assert_allclose(network(parameters, white), unscaled(parameters, one), atol=1e-5)
+
+
+def test_images_that_are_too_small_are_refused() -> None:
+    with pytest.raises(ValueError, match="observation_shape"):
+        network_for("nature", (10, 10, 4), 3, 1).init(jax.random.key(0))
+    with pytest.raises(ValueError, match="'nature', 'minatar' or 'mlp'"):
+        network_for("resnet", (4,), 3, 1)  # type: ignore[arg-type]

@@ -1,0 +1,98 @@
+"""Replay memory against a plain list of episodes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edrl.deep.replay import Replay
+
+
+def filled(capacity: int, stack: int, n_step: int, steps: int, seed: int = 0) -> tuple[Replay, list[dict[str, Any]]]:
+    """A replay after a random stream, and the stream: a dict for each entry with all that it should give."""
+    rng = np.random.default_rng(seed)
+    replay = Replay(capacity, (2,), np.float32, stack, n_step, gamma=0.9)
+    stream: list[dict[str, Any]] = []
+    start = True
+    while len(stream) < steps:
+        entry = {
+            "frame": rng.normal(size=2).astype(np.float32), "action": int(rng.integers(4)),
+            "reward": float(np.float32(rng.normal())), "terminal": bool(rng.random() < 0.15), "start": start,
+        }  # fmt: skip
+        cut = rng.random() < 0.1  # a truncation
+        life_lost = entry["terminal"] and rng.random() < 0.5
+        replay.add(entry["frame"], entry["action"], entry["reward"], entry["terminal"], start)
+        stream.append(entry)
+        start = False
+        if cut or (entry["terminal"] and not life_lost):
+            last = rng.normal(size=2).astype(np.float32)
+            replay.add_last(last)
+            stream.append({"frame": last, "action": None, "start": False})
+            start = True
+    return replay, stream
+
+
+def observation(stream: list[dict[str, Any]], time: int, stack: int) -> np.ndarray:
+    frames, now = [], time
+    for _ in range(stack):
+        frames.append(stream[now]["frame"] if now is not None else np.zeros(2, np.float32))
+        now = None if now is None or stream[now]["start"] else now - 1
+    return np.stack(frames[::-1], axis=-1) if stack > 1 else frames[0]
+
+
+@pytest.mark.parametrize(("stack", "n_step"), [(1, 1), (4, 1), (4, 3), (1, 5)])
+@pytest.mark.parametrize("capacity", [60, 1000])
+def test_transitions_are_those_of_the_stream(stack: int, n_step: int, capacity: int) -> None:
+    """Observations never mix episodes; n-step returns stop at ends, bootstrap at cuts, and count every discount."""
+    replay, stream = filled(capacity, stack, n_step, 200)
+    oldest = max(0, len(stream) - capacity)
+    times = np.array([
+        time for time in range(oldest + (stack - 1 if oldest else 0), len(stream) - n_step)
+        if stream[time]["action"] is not None
+    ])  # fmt: skip
+    batch = replay.gather(times)
+    for row, time in enumerate(times):
+        total, discount, now = 0.0, 1.0, int(time)
+        for _ in range(n_step):
+            if stream[now]["action"] is None:  # cut: bootstrap from here
+                break
+            total += discount * stream[now]["reward"]
+            discount *= 0.0 if stream[now]["terminal"] else 0.9
+            now += 1
+            if discount == 0:
+                break
+        np.testing.assert_array_equal(batch.observations[row], observation(stream, int(time), stack))
+        assert batch.actions[row] == stream[int(time)]["action"]
+        assert batch.returns[row] == pytest.approx(total, abs=1e-5)
+        assert batch.discounts[row] == pytest.approx(discount, abs=1e-6)
+        if discount > 0:
+            np.testing.assert_array_equal(batch.next_observations[row], observation(stream, now, stack))
+
+
+def test_samples_are_uniform_over_complete_transitions() -> None:
+    """Every time that begins a transition is drawn about equally often, and no other."""
+    replay, stream = filled(60, 2, 1, 100)
+    drawn = np.concatenate([replay.sample(np.random.default_rng(seed), 500).actions for seed in range(4)])
+    assert set(drawn.tolist()) <= {0, 1, 2, 3}
+    seen: dict[float, int] = {}
+    for seed in range(40):
+        for x in replay.sample(np.random.default_rng(seed), 500).observations[:, 0, -1]:
+            seen[float(x)] = seen.get(float(x), 0) + 1
+    oldest = len(stream) - 60
+    possible = [t for t in range(oldest + 1, len(stream) - 1) if stream[t]["action"] is not None]
+    assert set(seen) == {float(stream[t]["frame"][0]) for t in possible}
+    expected = 40 * 500 / len(possible)
+    # Poisson counts: six standard deviations.
+    assert max(abs(count - expected) for count in seen.values()) < 6 * expected**0.5
+
+
+def test_an_empty_memory_says_so() -> None:
+    with pytest.raises(ValueError, match="no complete transition"):
+        Replay(10, (2,), np.float32).sample(np.random.default_rng(0), 4)
+
+
+def test_memory_of_a_million_frames_is_within_8_gigabytes() -> None:
+    """A frame is stored once: 7,056 bytes and little else a transition."""
+    replay = Replay(1000, (84, 84), np.uint8, stack=4)
+    columns = (replay.frames, replay.actions, replay.rewards, replay.terminals, replay.starts)
+    assert sum(column.nbytes for column in columns) / 1000 < 7100

@@ -1,0 +1,79 @@
+"""Minutes of training and killing: `make test-slow`."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edrl.deep.config import AGENTS, Config, preset
+from edrl.deep.train import train
+
+pytestmark = pytest.mark.slow
+
+SHORT = {
+    "minatar/breakout": preset(
+        "minatar", steps=3_000, replay=2_000, learn_after=500, log_every=100, evaluate_every=1_000, evaluate_steps=200,
+        checkpoint_every=150,
+    ),
+    "pong": Config(
+        env="pong", steps=400, replay=300, learn_after=100, target_every=50, log_every=20, evaluate_every=200,
+        evaluate_steps=50, checkpoint_every=25, epsilon_steps=200,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_cartpole_is_solved(agent: str, tmp_path: Path) -> None:
+    """475 of 500 in an evaluation, the bound at which Gymnasium calls CartPole-v1 solved."""
+    size = {"dqn": None, "c51": 51}.get(agent, 11)
+    run = train(preset("classic", agent=agent, size=size), tmp_path / "run")
+    rows = np.genfromtxt(run.out / "evaluations.csv", delimiter=",", names=True)
+    assert rows["mean"].max() >= 475, rows["mean"]
+
+
+def command(config: Config, out: Path) -> list[str]:
+    """A process that begins a run, or goes on with it."""
+    (out.parent / "wanted.json").write_text(config.to_json())
+    code = (
+        "import pathlib, sys\n"
+        "from edrl.deep.config import Config\nfrom edrl.deep.train import resume, train\n"
+        "from edrl.deep.checkpoint import found\n"
+        "out, wanted = map(pathlib.Path, sys.argv[1:])\n"
+        "resume(out) if found(out) else train(Config.from_json(wanted.read_text()), out)\n"
+    )
+    return [sys.executable, "-c", code, str(out), str(out.parent / "wanted.json")]
+
+
+@pytest.mark.parametrize("env", SHORT)
+def test_a_run_that_is_killed_again_and_again_is_the_run(env: str, tmp_path: Path) -> None:
+    """SIGKILL at random moments, during saves too: the files end up the same to the last digit."""
+    config = SHORT[env]
+    whole, out = tmp_path / "whole" / "run", tmp_path / "killed" / "run"
+    whole.parent.mkdir()
+    out.parent.mkdir()
+    subprocess.run(command(config, whole), check=True)
+    rng = np.random.default_rng(0)
+    kills = 0
+    while True:
+        process = subprocess.Popen(command(config, out))
+        # Checkpoints come several times a second, so that many of these moments fall into the writing of one.
+        begun = out / "config.json"
+        while not begun.exists() and process.poll() is None:
+            time.sleep(0.05)
+        try:
+            process.wait(timeout=float(rng.uniform(4.0, 16.0)))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+            continue
+        assert process.returncode == 0
+        break
+    assert kills > 0
+    for name in ("metrics.csv", "evaluations.csv"):
+        assert (out / name).read_bytes() == (whole / name).read_bytes()

@@ -1,0 +1,196 @@
+"""Training: probes that every agent must solve, and runs that go on exactly where they were."""
+
+import csv
+import errno
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.deep.probes import KINDS, Probe
+
+from edrl.core.families import Expectiles
+from edrl.deep import checkpoint
+from edrl.deep.config import AGENTS, Config, preset
+from edrl.deep.train import Run, resume, train
+
+SMALL: dict[str, Any] = {
+    "steps": 400, "replay": 500, "learn_after": 100, "target_every": 50, "log_every": 50, "evaluate_every": 200,
+    "evaluate_steps": 40, "checkpoint_every": 100, "epsilon_steps": 200, "batch": 16, "network": "mlp", "size": 3,
+}  # fmt: skip
+
+
+def expected(kind: str) -> np.ndarray:
+    """The true values [observation -1, 0, 1; action] under the greedy policy, NaN where they do not matter."""
+    nan = np.nan
+    return {
+        "constant": np.array([[nan, nan], [1, 1], [nan, nan]]),
+        "observed": np.array([[-1, -1], [nan, nan], [1, 1]]),
+        "delayed": np.array([[nan, nan], [0.5, 0.5], [1, 1]]),
+        "action": np.array([[nan, nan], [0, 1], [nan, nan]]),
+        "both": np.array([[1, 0], [nan, nan], [0, 1]]),
+    }[kind]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_solves_the_probes(agent: str, tmp_path: Path) -> None:
+    """Expected returns within 0.1 of the true ones, for every probe: gamma = 1/2 shows a discount too many."""
+    size = {"dqn": None, "c51": 41}.get(agent, 5)
+    for kind in KINDS:
+        config = Config(
+            agent=agent, env="probe", size=size, support=(-2.0, 2.0), network="mlp", steps=700, replay=1_000,
+            learn_after=100, update_every=1, target_every=25, batch=16, gamma=0.5, learning_rate=2e-3,
+            adam_epsilon=1e-8, epsilon=(1.0, 1.0), evaluate_every=0, log_every=700, checkpoint_every=700,
+        )  # fmt: skip
+        run = train(config, tmp_path / kind, env=Probe(kind))
+        observations = np.array([[-1.0], [0.0], [1.0]], np.float32)
+        means = np.asarray(run.agent.family.mean(run.agent.values(run.learner.online, observations)))
+        off = np.abs(means - expected(kind))
+        assert np.nanmax(off) < 0.1, (agent, kind, means)
+
+
+def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
+    """No new file: any statistics are trained, here expectiles at levels of one's own."""
+    family = Expectiles((0.2, 0.5, 0.7))
+    run = train(Config(env="probe", **{**SMALL, "steps": 150}), tmp_path / "run", family=family, env=Probe("both"))
+    assert run.agent.family == family
+    assert run.learner.online[-1]["bias"].shape == (2 * 3,)
+
+
+@pytest.mark.parametrize("env", ["minatar/breakout", "minatar/seaquest"])
+def test_a_resumed_run_is_the_run(env: str, tmp_path: Path) -> None:
+    """Stopped at any step, also between two checkpoints, and resumed: the same files to the last digit."""
+    config = preset("minatar", **{**SMALL, "network": "minatar"}, env=env)
+    whole = train(config, tmp_path / "whole")
+    for stop in (137, 250):
+        out = tmp_path / f"stopped-{stop}"
+
+        def listen(step: int, row: dict[str, Any], stop: int = stop) -> None:
+            if step >= stop:
+                raise RuntimeError("the lights go out")
+
+        with pytest.raises(RuntimeError, match="lights"):
+            train(config, out, listen=listen)
+        again = resume(out)
+        for name in ("metrics.csv", "evaluations.csv"):
+            assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        for one, other in zip(whole.learner.online, again.learner.online, strict=True):
+            np.testing.assert_array_equal(one["weight"], other["weight"])
+        assert again.replay.added == whole.replay.added
+
+
+def test_one_seed_repeats_and_two_differ(tmp_path: Path) -> None:
+    files = {}
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(preset("minatar", **{**SMALL, "network": "minatar", "steps": 200}, seed=seed), tmp_path / name)
+        files[name] = (tmp_path / name / "metrics.csv").read_text()
+    assert files["a"] == files["b"]
+    assert files["a"] != files["c"]
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A run with two checkpoints, cut after the second."""
+    train(Config(env="probe", **{**SMALL, "steps": 200, "evaluate_every": 0}), tmp_path / "run", env=Probe("both"))
+    return tmp_path / "run"
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_can_be_used(finished: Path) -> None:
+    newest, before = checkpoint.found(finished)
+    file = newest / "arrays.npz"
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(checkpoint.CheckpointError, match=r"damaged: arrays.npz.*older"):
+        resume(finished, env=Probe("both"))
+    run = resume(finished, env=Probe("both"), older=True)
+    assert run.step == 200
+    assert before.name < newest.name
+
+
+def test_a_foreign_or_newer_checkpoint_is_refused(finished: Path) -> None:
+    newest = checkpoint.found(finished)[0]
+    manifest = newest / "manifest.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace('"version": 1', '"version": 99'))
+    with pytest.raises(checkpoint.CheckpointError, match="format 99"):
+        resume(finished, env=Probe("both"))
+    manifest.unlink()
+    with pytest.raises(checkpoint.CheckpointError, match="not a checkpoint"):
+        resume(finished, env=Probe("both"))
+    with pytest.raises(ValueError, match="no run"):
+        resume(finished / "nowhere")
+
+
+def test_a_full_disk_costs_nothing_but_the_new_checkpoint(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last good checkpoint survives, what was half written goes, and the run can be resumed."""
+    run = Run(Config.from_json((finished / "config.json").read_text()), finished, env=Probe("both"))
+    newest = checkpoint.found(finished)[0]
+    run.load(newest)
+    run.step += 1
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space"):
+        run.save()
+    monkeypatch.undo()
+    assert checkpoint.found(finished)[0] == newest
+    assert not (finished / "checkpoint.partial").exists()
+    checkpoint.load(newest)
+
+
+def test_ctrl_c_saves(tmp_path: Path) -> None:
+    def listen(step: int, row: dict[str, Any]) -> None:
+        if step == 150:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Config(env="probe", **{**SMALL, "evaluate_every": 0}), tmp_path / "run", env=Probe("both"), listen=listen)
+    assert checkpoint.load(checkpoint.found(tmp_path / "run")[0]).step == 150
+
+
+def test_a_directory_with_a_run_is_not_overwritten(finished: Path) -> None:
+    with pytest.raises(ValueError, match="there is a run in it already"):
+        train(Config(env="probe", **SMALL), finished, env=Probe("both"))
+
+
+def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
+    with (finished / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == [50, 100, 150, 200]
+    assert rows[0]["loss"] == ""  # nothing learnt yet
+    assert float(rows[-1]["imputation_residual"]) >= 0
+    assert 0 <= float(rows[-1]["inconsistent_share"]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"agent": "rainbow"}, "er-dqn"),
+        ({"gamma": 1.5}, "gamma"),
+        ({"imputation": "guess"}, "scipy-root"),
+        ({"replay": 10}, "replay"),
+        ({"batch": 0}, "batch"),
+    ],
+)
+def test_bad_settings_are_named(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Config(**settings)
+
+
+def test_a_config_survives_its_file() -> None:
+    config = preset("minatar", agent="qr-dqn", seed=3)
+    assert Config.from_json(config.to_json()) == config
+    with pytest.raises(ValueError, match="no such setting"):
+        Config.from_json('{"colour": 1}')
+
+
+def test_the_paper_preset() -> None:
+    """Appendix D and QR-DQN's settings."""
+    config = preset("paper")
+    assert (config.replay, config.learn_after, config.batch, config.update_every) == (1_000_000, 50_000, 32, 4)
+    assert (config.target_every, config.epsilon, config.epsilon_steps) == (10_000, (1.0, 0.01), 1_000_000)
+    assert (config.learning_rate, config.adam_epsilon, config.gamma) == (5e-5, 0.01 / 32, 0.99)
+    assert (config.evaluate_every, config.evaluate_steps, config.evaluate_epsilon) == (250_000, 125_000, 0.001)
+    assert config.family() == Expectiles(11)
