@@ -1,4 +1,4 @@
-"""`python -m benchmarks [imputation] [chain] [sweep]`: measure, print, and write benchmarks/results/*.json."""
+"""`python -m benchmarks [imputation] [chain] [sweep] [update]`: measure, print, and write benchmarks/results/*.json."""
 
 import importlib
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.timing import machine
 
-NAMES = ("imputation", "chain", "sweep")
+NAMES = ("imputation", "chain", "sweep", "update")
 
 
 def main(names: list[str]) -> None:

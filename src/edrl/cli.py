@@ -5,6 +5,7 @@ from typing import Annotated
 
 import tyro
 
+from edrl.commands.play import Play
 from edrl.commands.reproduce import Reproduce
 from edrl.commands.train import Evaluate, Train
 from edrl.deep.config import PRESETS, PresetName, preset
@@ -18,7 +19,8 @@ def main() -> None:
     command = tyro.cli(
         Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
         | Annotated[Train, tyro.conf.subcommand("train", default=Train(preset(name), name))]
-        | Annotated[Evaluate, tyro.conf.subcommand("evaluate")],
+        | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+        | Annotated[Play, tyro.conf.subcommand("play")],
         prog="edrl",
         description=_ABOUT,
     )

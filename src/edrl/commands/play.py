@@ -22,7 +22,7 @@ _HEIGHT = 320  # pixels of a picture
 
 @dataclass(frozen=True)
 class Play:
-    """Play an episode with a trained agent and save it as a film: the game, and the return distributions of its actions.
+    """Play an episode with a trained agent and film it: the game, and the return distribution of each action.
 
     Example: `edrl play runs/breakout --video breakout.gif`.
     """
@@ -86,7 +86,9 @@ def picture(game: np.ndarray, returns: Particles, names: tuple[str, ...], action
         for number, name in enumerate(names):
             colour, chosen = ACTION_COLOURS[number % len(ACTION_COLOURS)], number == action
             style.step_cdf(axes, atoms[number], probs[number], colour, name, ends, linewidth=2.6 if chosen else 1.0)
-        axes.set(xlim=ends, ylim=(0, 1.02), xlabel="return", ylabel="probability of at most that", title=f"score {score:g}")
+        axes.set(
+            xlim=ends, ylim=(0, 1.02), xlabel="return", ylabel="probability of at most that", title=f"score {score:g}"
+        )
         axes.legend(fontsize=7, loc="upper left")
         plot = _pixels(figure)
     scale = max(1, _HEIGHT // game.shape[0])

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.stats import bootstrap
 
+from edrl.core.check import fail
 from edrl.deep import checkpoint
 from edrl.deep.config import Config, PresetName
 from edrl.deep.environments import make
@@ -98,6 +99,18 @@ class _progress:
             self.bar.update(self.task, completed=step, note=note)
 
 
+def load_run(out: Path) -> Run:
+    """The agent of a run, as its last checkpoint has it, ready to play."""
+    found = checkpoint.found(out)
+    if not found:
+        raise fail("run", str(out), "there is no run with a checkpoint in it")
+    run = Run(Config.from_json((out / "config.json").read_text()), out)
+    kept = checkpoint.load(found[0])
+    run.load_learner(kept)
+    run.step = kept.step
+    return run
+
+
 @dataclass(frozen=True)
 class Evaluate:
     """Play episodes with a trained agent and give its mean score with a 95 % interval."""
@@ -112,19 +125,18 @@ class Evaluate:
     def __call__(self) -> int:
         """Play, and return the exit status."""
         console = Console()
-        found = checkpoint.found(self.run)
-        if not found:
-            console.print(f"[red]There is no run with a checkpoint in {self.run}.[/red]")
+        try:
+            loaded = load_run(self.run)
+        except (ValueError, checkpoint.CheckpointError) as error:
+            console.print(f"[red]{error}[/red]", soft_wrap=True, highlight=False)
             return 2
-        config = Config.from_json((self.run / "config.json").read_text())
-        loaded = Run(config, self.run)
-        loaded.load_learner(checkpoint.load(found[0]))
+        config = loaded.config
         environment = make(config.env, seed=self.seed, evaluation=True, sticky=config.sticky)
         result = evaluate(
             loaded.agent, loaded.learner.online, environment, self.seed, config.evaluate_epsilon, episodes=self.episodes
         )
         scores = np.asarray(result.scores)
-        text = f"{config.agent} on {config.env} after {found[0].name.split('-')[1].lstrip('0') or 0} steps:"
+        text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"
         if len(scores) > 1 and scores.std() > 0:
             interval = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval

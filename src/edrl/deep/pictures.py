@@ -8,7 +8,7 @@ import numpy as np
 from edrl.core.particles import Particles
 from edrl.report import style
 
-_ACTION_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#000000", "#7f7f7f")
+ACTION_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#000000", "#7f7f7f")
 
 
 def draw_returns(path: Path, returns: Particles, steps: Sequence[int], action_names: Sequence[str], title: str) -> None:
@@ -22,7 +22,7 @@ def draw_returns(path: Path, returns: Particles, steps: Sequence[int], action_na
         figure, panels = style.axes(1, len(steps), width=3.2 * len(steps), height=3.2, sharey=True, squeeze=False)
         for axes, step, state_atoms, state_probs in zip(panels[0], steps, atoms, probs, strict=True):
             for action, name in enumerate(action_names):
-                colour = _ACTION_COLOURS[action % len(_ACTION_COLOURS)]
+                colour = ACTION_COLOURS[action % len(ACTION_COLOURS)]
                 ends = (low - margin, high + margin)
                 style.step_cdf(axes, state_atoms[action], state_probs[action], colour, name, ends)
             axes.set(title=f"after {step} steps", xlabel="return")

@@ -1,0 +1,62 @@
+"""What one update of each deep agent costs, against DQN's: batch 32, Nature's network on 84 x 84 x 4."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks.timing import seconds
+from edrl.deep.agent import Agent
+from edrl.deep.config import Config
+from edrl.deep.networks import network_for
+from edrl.deep.replay import Batch
+
+AGENTS = {
+    "DQN": Config(agent="dqn"),
+    "ER-DQN, 11 expectiles": Config(agent="er-dqn"),
+    "ER-DQN, 11 expectiles, one atom a gap": Config(agent="er-dqn", imputation="exact-midpoint"),
+    "ER-DQN-naive, 201 expectiles": Config(agent="er-dqn-naive"),
+    "QR-DQN, 201 Huber quantiles": Config(agent="qr-dqn", size=201),
+    "C51": Config(agent="c51"),
+}
+_ACTIONS, _ROUNDS, _REPEAT = 6, 9, 12
+
+
+def run() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 256, (2, 32, 84, 84, 4)).astype(np.uint8)
+    rewards, discounts = rng.normal(size=32).astype(np.float32), np.full(32, 0.99, np.float32)
+    batch = Batch(frames[0], rng.integers(0, _ACTIONS, 32), rewards, discounts, frames[1])
+    updates = {name: _updater(config, batch) for name, config in AGENTS.items()}
+    for update in updates.values():
+        update()  # compiles
+    times: dict[str, list[float]] = {name: [] for name in updates}
+    for _ in range(_ROUNDS):
+        for name, update in updates.items():
+            times[name].append(seconds(update, _REPEAT))
+    return {name: _against(times[name], times["DQN"]) for name in updates}
+
+
+def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
+    family = config.family()
+    network = network_for("nature", (84, 84, 4), _ACTIONS, family.num_outputs)
+    agent = Agent(family, network, config.learning_rate, config.adam_epsilon)
+    state = [agent.init(jax.random.key(0))]
+
+    def update() -> Any:
+        state[0], loss = agent.update(state[0], batch)
+        return state[0].online, loss
+
+    return update
+
+
+def _against(times: list[float], reference: list[float]) -> dict[str, float]:
+    ratios = [time / other for time, other in zip(times, reference, strict=True)]
+    return {
+        "milliseconds": 1e3 * float(np.median(times)),
+        "times_dqn": float(np.median(ratios)),
+        "times_dqn_least": float(np.min(ratios)),
+        "times_dqn_most": float(np.max(ratios)),
+        "rounds": _ROUNDS,
+    }

@@ -1,0 +1,86 @@
+"""`edrl train`, `evaluate` and `play`, as a user calls them."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from edrl import cli
+from edrl.commands.play import Play, picture
+from edrl.commands.train import Evaluate, Train
+from edrl.core.particles import Particles
+from edrl.deep.config import preset
+
+SMALL = preset(
+    "minatar", steps=150, replay=200, learn_after=50, log_every=50, evaluate_every=100, evaluate_steps=30,
+    checkpoint_every=100, size=3, batch=8,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "breakout"
+    assert Train(config=SMALL, out=out)() == 0
+    return out
+
+
+def test_a_run_leaves_what_it_promises(run: Path) -> None:
+    for name in ("config.json", "metrics.csv", "evaluations.csv", "pictures/returns-000000000100.png"):
+        assert (run / name).stat().st_size > 0
+    assert list((run / "tensorboard").glob("events*"))
+    assert [path.name for path in sorted(run.glob("checkpoint-*"))] == [
+        "checkpoint-000000000100",
+        "checkpoint-000000000150",
+    ]
+    assert Train(resume=run)() == 0  # nothing is left to do
+
+
+def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Evaluate(run, episodes=3)() == 0
+    assert "3 episodes" in capsys.readouterr().out
+    film = tmp_path / "film.gif"
+    assert Play(run, video=film, steps=6, every=2)() == 0
+    with Image.open(film) as opened:
+        assert opened.n_frames >= 1  # type: ignore[attr-defined]
+        assert opened.size[1] == 320
+
+
+def test_a_picture_shows_the_game_beside_the_returns() -> None:
+    game = np.zeros((10, 10, 3), np.uint8)
+    game[0] = (10, 200, 30)
+    returns = Particles(np.array([[0.0, 1.0], [0.5, 2.0]]), np.full((2, 2), 0.5))
+    pixels = picture(game, returns, ("left", "right"), 1, 3.0)
+    assert pixels.dtype == np.uint8
+    assert pixels.shape[0] == 320
+    assert pixels[5, 100].tolist() == [10, 200, 30]
+    assert pixels[:, 330:].std() > 0
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (Train(config=SMALL), "--out"),
+        (Train(resume=Path("nowhere")), "nowhere"),
+        (Train(config=preset("minatar", env="minatar/brekout"), out=Path("never-made")), "minatar/breakout"),
+        (Evaluate(Path("nowhere")), "nowhere"),
+        (Play(Path("nowhere")), "nowhere"),
+        (Play(Path("nowhere"), video=Path("film.avi")), "GIF"),
+    ],
+)
+def test_mistakes_are_explained(command: object, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command() == 2  # type: ignore[operator]
+    assert words in capsys.readouterr().out
+    assert not Path("never-made").exists()
+
+
+def test_help_shows_the_values_of_the_preset(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["edrl", "train", "--preset", "minatar", "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    printed = capsys.readouterr().out
+    assert "minatar/breakout" in printed
+    assert "0.00025" in printed  # its learning rate
