@@ -133,8 +133,8 @@ class Config:
 
 
 _CLASSIC: dict[str, Any] = {
-    "env": "CartPole-v1", "network": "mlp", "steps": 50_000, "replay": 50_000, "learn_after": 1_000, "update_every": 1,
-    "target_every": 500, "batch": 64, "learning_rate": 1e-3, "adam_epsilon": 1e-8, "epsilon": (1.0, 0.02),
+    "env": "CartPole-v1", "network": "mlp", "steps": 50_000, "replay": 50_000, "learn_after": 1_000, "update_every": 4,
+    "target_every": 100, "batch": 128, "learning_rate": 1e-3, "adam_epsilon": 1e-8, "epsilon": (1.0, 0.02),
     "epsilon_steps": 5_000, "evaluate_every": 10_000, "evaluate_steps": 5_000, "log_every": 500,
     "checkpoint_every": 10_000, "support": (0.0, 100.0),
 }  # fmt: skip

@@ -163,7 +163,8 @@ def judge(tables: Tables) -> list[Claim]:
             f"0; {GAMMA / K:.4f} (within {half_cell:.4f}) and {GAMMA / (2 * K):.4f}", bool(shared <= 1e-12 and right),
         ),
         Claim(
-            "lemma-4.4-ii-printed", "Lemma 4.4 (ii), proof", "For the atoms, the first quantile at x0 is 3γ/2K.",
+            "lemma-4.4-ii-printed", "Lemma 4.4 (ii), proof",
+            "In the MDP with atomic rewards, QDRL's first quantile at x0 is 3γ/2K, as printed.",
             f"{atoms:.4f}", f"{PRINTED:.4f}", bool(abs(atoms - PRINTED) <= 1e-12),
             note="A slip in the proof: the CDF is 1/2K from γ/2K on, so F⁻¹(1/2K) = γ/2K. The printed value is the"
             " other end of the interval of minimisers of the quantile loss. The lemma holds all the same.",

@@ -47,7 +47,7 @@ pre { background: #fbf3f1; padding: .8rem; overflow-x: auto; font-size: .8rem; }
   table.claims, .claims tbody, .claims tr, .claims td { display: block; }
   .claims thead { display: none; }
   .claims tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
-  .claims td { border: 0; padding: .05rem 0; }
+  .claims td, .claims td.verdict { border: 0; padding: .05rem 0; width: auto; }
   .claims td[data-label]::before { content: attr(data-label) ": "; color: var(--soft); }
 }
 """
