@@ -59,7 +59,11 @@ def spread(values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("k", "kind"),
-    [(k, kind) for k in SIZES for kind in ("paper", "low side")] + [(k, "random") for k in (3, 11, 201)],
+    [
+        *((k, "paper") for k in SIZES),
+        (11, "random"),
+        *(pytest.param(k, "low side", marks=[pytest.mark.slow] if k > 11 else []) for k in SIZES),
+    ],
 )
 def test_consistent_expectiles_are_imputed_exactly(k: int, kind: str) -> None:
     """s(Psi(s(mu))) = s(mu) for every mu (Definition 3.4): to 1e-9 of the spread in float64, 1e-4 in float32."""
@@ -277,8 +281,15 @@ def gradients(taus: tuple[float, ...]) -> Callable[[jax.Array], tuple[jax.Array,
     ],
     ids=["consistent", "dirac", "unsorted", "ties"],
 )
-@pytest.mark.parametrize("taus", [Expectiles(11).taus, tuple(np.linspace(0.02, 0.4, 11))], ids=["mean", "no mean"])
-@pytest.mark.xdist_group("gradients")
+@pytest.mark.parametrize(
+    "taus",
+    [
+        pytest.param(Expectiles(11).taus, id="mean", marks=pytest.mark.xdist_group("gradients with the mean")),
+        pytest.param(
+            tuple(np.linspace(0.02, 0.4, 11)), id="no mean", marks=pytest.mark.xdist_group("gradients without it")
+        ),
+    ],
+)
 def test_gradients_are_finite(values: np.ndarray, taus: tuple[float, ...]) -> None:
     """The imputed distribution's second moment differentiates without NaN, in both modes."""
     with jax.enable_x64(True):
