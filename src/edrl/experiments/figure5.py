@@ -26,7 +26,7 @@ ALGORITHMS = {
     "EDRL-scipy": "EDRL, the paper's SciPy root",
     "EDRL": "EDRL, exact imputation",
 }
-_SCIPY_SWEEPS = 100  # far more than the chain is long; this imputation never settles
+_SCIPY_SWEEPS = 80  # far more than the chain is long; this imputation never settles
 _MIDPOINT_KS = (3, 9)
 
 
