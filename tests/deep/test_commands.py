@@ -67,12 +67,23 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
         (Evaluate(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere"), video=Path("film.avi")), "GIF"),
+        (Play(Path("nowhere"), every=0), "every"),
+        (Evaluate(Path("nowhere"), episodes=0), "episodes"),
     ],
 )
 def test_mistakes_are_explained(command: object, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command() == 2  # type: ignore[operator]
     assert words in capsys.readouterr().out
     assert not Path("never-made").exists()
+
+
+def test_a_missing_extra_is_named_in_full(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The brackets of 'edrl[atari]' are part of the command, not of the colours it is printed in."""
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    assert Train(config=preset("paper", env="pong"), out=tmp_path / "run")() == 2
+    assert "pip install 'edrl[atari]'" in capsys.readouterr().out.replace("\n", "")
 
 
 def test_help_shows_the_values_of_the_preset(

@@ -92,6 +92,9 @@ def test_bad_arguments_are_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "figure-5" in printed  # what would be right
     assert "--workers is 0" in printed
     assert not out.exists()
+    out.write_text("a file")
+    assert command.Reproduce(out=out)() == 2
+    assert "name a directory" in capsys.readouterr().out
 
 
 def test_the_list_of_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

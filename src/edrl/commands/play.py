@@ -8,8 +8,10 @@ import tyro
 from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
+from rich.text import Text
 
 from edrl.commands.train import load_run
+from edrl.core.check import check_count
 from edrl.core.particles import Particles
 from edrl.deep import checkpoint
 from edrl.deep.environments import make
@@ -45,9 +47,11 @@ class Play:
             console.print(f"[red]--video is {self.video}, but only animated GIFs (.gif) can be written.[/red]")
             return 2
         try:
+            check_count("steps", self.steps, 1)
+            check_count("every", self.every, 1)
             loaded = load_run(self.run)
         except (ValueError, checkpoint.CheckpointError) as error:
-            console.print(f"[red]{error}[/red]", soft_wrap=True, highlight=False)
+            console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         config = loaded.config
         environment = make(config.env, seed=self.seed, evaluation=True, sticky=config.sticky)

@@ -53,6 +53,9 @@ class Reproduce:
         if self.workers < 1:
             console.print(f"[red]--workers is {self.workers}, but it takes at least one to run anything.[/red]")
             return 2
+        if self.out.exists() and not self.out.is_dir():
+            console.print(f"[red]--out is {self.out}, which is a file: name a directory.[/red]", soft_wrap=True)
+            return 2
         if self.list_parts:
             console.print(_parts_table(self.out, self.full))
             return 0
@@ -100,7 +103,7 @@ def _conclude(console: Console, parts: list[Part], out: Path) -> int:
     console.print(count_verdicts(claims) + ".")
     for part in parts:
         if part.error:
-            console.print(f"[red]{part.name} failed:[/red] {part.error.strip().splitlines()[-1]}", highlight=False)
+            console.print(Text(f"{part.name} failed: {part.error.strip().splitlines()[-1]}", style="red"))
     console.print(f"The page: {(out / 'index.html').resolve()}", soft_wrap=True, highlight=False)
     return int(any(claim.failed for claim in claims) or any(part.error for part in parts))
 

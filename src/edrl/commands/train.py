@@ -8,9 +8,10 @@ import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 from scipy.stats import bootstrap
 
-from edrl.core.check import fail
+from edrl.core.check import check_count, fail
 from edrl.deep import checkpoint
 from edrl.deep.config import Config, PresetName
 from edrl.deep.environments import make
@@ -58,7 +59,7 @@ class Train:
             console.print(f"Stopped and saved. Go on with: edrl train --resume {where}", soft_wrap=True)
             return 130
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
-            console.print(f"[red]{error}[/red]", soft_wrap=True, highlight=False)
+            console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         console.print(f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}", soft_wrap=True)
         return 0
@@ -126,9 +127,10 @@ class Evaluate:
         """Play, and return the exit status."""
         console = Console()
         try:
+            check_count("episodes", self.episodes, 1)
             loaded = load_run(self.run)
         except (ValueError, checkpoint.CheckpointError) as error:
-            console.print(f"[red]{error}[/red]", soft_wrap=True, highlight=False)
+            console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         config = loaded.config
         environment = make(config.env, seed=self.seed, evaluation=True, sticky=config.sticky)
