@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: reproduce reproduce-full test test-slow test-page lint types layers check benchmark clean
+.PHONY: reproduce reproduce-full test test-slow test-search test-page lint types layers check benchmark clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,9 @@ test: $(VENV)/installed  ## install what is needed and run the test suite
 
 test-slow: $(VENV)/installed  ## training on CartPole, runs that are killed again and again
 	$(BIN)/python -m pytest -m slow
+
+test-search: $(VENV)/installed  ## the test suite with examples that were not tried before
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --hypothesis-profile search
 
 test-page: $(VENV)/installed  ## look at report/index.html with a headless Chromium, which must be installed
 	EDRL_PAGE=report/index.html $(BIN)/python -m pytest tests/report/test_page_in_browser.py

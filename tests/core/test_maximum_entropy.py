@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -189,6 +189,7 @@ def test_huber_quantiles_of_any_spread(scale):
         ),
     )
 )
+@example(values=np.array([[3.40282336e38] + 6 * [-1.01412045e31], *3 * [7 * [-1.01412045e31]]]))
 @settings(max_examples=60, deadline=None)
 def test_total(name, dtype, values):
     """Any finite input, unsorted, tied, huge or tiny, gives finite atoms and probabilities that sum to one."""

@@ -54,6 +54,9 @@ class MaximumEntropy:
         """Impute `Particles [..., n]` from values [..., K]."""
 
         def one_row(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+            # The farthest atoms, and differences of any two, must still be numbers.
+            limit = jnp.finfo(values.dtype).max / 16 / max(self.margin, _farthest(values.dtype))
+            values = jnp.clip(values, -limit, limit)
             atoms = _grid(self, family, values)
             return atoms, _weights(_scores(family, values, atoms), _reference(values, atoms), self.iterations)
 
@@ -72,14 +75,18 @@ def _grid(strategy: MaximumEntropy, family: Statistics, values: jax.Array) -> ja
     knots, below, above = values, strategy.margin * spread, strategy.margin * spread
     if hasattr(family, "knots"):
         # Scores at knots that are too many ranges away would drown those at the values in rounding.
-        farthest = jnp.finfo(values.dtype).eps ** -0.4 * spread
+        farthest = _farthest(values.dtype) * spread
         knots = jnp.clip(family.knots(values), low - farthest, high + farthest)
         below, above = jnp.minimum(below, low - jnp.min(knots)), jnp.minimum(above, jnp.max(knots) - high)
     inside = jnp.linspace(0, 1, strategy.grid // 2, dtype=values.dtype)
     outside = jnp.geomspace(1e-4, 1, strategy.grid // 4, dtype=values.dtype)
     atoms = jnp.concatenate([knots, low + spread * inside, low - below * outside, high + above * outside])
-    # Equal values are those of a point mass. Infinities come from values near the largest float.
-    return jnp.nan_to_num(jnp.where(spread > 0, jnp.sort(atoms), low))
+    return jnp.where(spread > 0, jnp.sort(atoms), low)  # equal values are those of a point mass
+
+
+def _farthest(dtype: Any) -> float:
+    """How many ranges away from the values a knot may lie."""
+    return float(jnp.finfo(dtype).eps) ** -0.4
 
 
 def _scores(family: Statistics, values: jax.Array, atoms: jax.Array) -> jax.Array:
