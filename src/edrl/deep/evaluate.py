@@ -93,4 +93,4 @@ def evaluate(
 def _act(agent: Agent, parameters: Parameters, history: History, rng: Any, epsilon: float, num_actions: int) -> int:
     if rng.random() < epsilon:
         return int(rng.integers(num_actions))
-    return int(agent.greedy(parameters, history.observation()[None])[0])
+    return int(np.asarray(agent.greedy(parameters, history.observation()[None]))[0])

@@ -106,7 +106,7 @@ class Run:
     def _act(self, epsilon: float) -> int:
         if self.rng.random() < epsilon:
             return int(self.rng.integers(self.environment.num_actions))
-        return int(self.agent.greedy(self.learner.online, self.history.observation()[None])[0])
+        return int(np.asarray(self.agent.greedy(self.learner.online, self.history.observation()[None]))[0])
 
     def _end_episode(self) -> None:
         self.scores.append(self.score)

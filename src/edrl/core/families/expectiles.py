@@ -10,7 +10,7 @@ from edrl.core.families.balance import balance_point
 from edrl.core.families.levels import Taus, check_taus, evenly_spaced
 from edrl.core.imputation import ImputeLike, strategy_for
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics, Strategy, expect
+from edrl.core.statistics import Statistics, Strategy, expect_with_score
 
 
 @dataclass(frozen=True, init=False)
@@ -53,7 +53,8 @@ class Expectiles(Statistics):
         values = jnp.asarray(values)
         error = target.atoms[..., None, :] - values[..., :, None]
         taus = jnp.asarray(self.taus, values.dtype)[:, None]
-        return expect(target, jnp.where(error > 0, taus, 1 - taus) * error**2)
+        losses = jnp.where(error > 0, taus, 1 - taus) * error**2
+        return expect_with_score(values, target, losses, self.score(values, target.atoms))
 
     def mean(self, values: Any) -> Any:
         """The 1/2-expectile where there is one (Section 4.3), otherwise the imputed distribution's mean."""

@@ -11,7 +11,7 @@ from edrl.core.families.balance import balance_point
 from edrl.core.families.levels import Taus, check_taus, midpoints
 from edrl.core.imputation import ImputeLike, strategy_for
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics, Strategy, expect
+from edrl.core.statistics import Statistics, Strategy, expect, expect_with_score
 
 
 @dataclass(frozen=True, init=False)
@@ -90,7 +90,8 @@ class HuberQuantiles(Statistics):
         taus = jnp.asarray(self.taus, values.dtype)[:, None]
         size = jnp.abs(error)
         capped = jnp.minimum(size, self.kappa)
-        return expect(target, jnp.where(error > 0, taus, 1 - taus) * capped * (size - capped / 2))
+        losses = jnp.where(error > 0, taus, 1 - taus) * capped * (size - capped / 2)
+        return expect_with_score(values, target, losses, self.score(values, target.atoms))
 
     def score(self, values: Any, atoms: Any) -> Any:
         """The derivative of the loss in the value: the error capped at kappa, weighted by its side."""
