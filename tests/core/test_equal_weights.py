@@ -202,6 +202,19 @@ def test_scipy_inside_compiled_and_mapped_functions(strategy, family):
         np.testing.assert_array_equal(np.reshape(other.atoms, batch.atoms.shape), batch.atoms)
 
 
+def test_scipy_over_processes_gives_the_same():
+    """Rows are dealt out, also fewer than there are processes, inside compiled functions too: bit for bit."""
+    family, strategy = Expectiles(5), ScipyRoot(processes=2)
+    values = random_values(family, 10, 5)
+    expected = solve_rows(family, values)
+    for alone, dealt in zip(expected, solve_rows(family, values, processes=2), strict=True):
+        np.testing.assert_array_equal(dealt, alone)
+    with jax.enable_x64(True):
+        compiled = jax.jit(lambda v: strategy(family, v))(jnp.asarray(values))
+    np.testing.assert_array_equal(compiled.atoms, expected[0])
+    np.testing.assert_array_equal(strategy(family, values[0]).atoms, expected[0][0])
+
+
 def test_errors_name_the_argument():
     with pytest.raises(ValueError, match="samples = 0"):
         EqualWeights(samples=0)
@@ -209,5 +222,7 @@ def test_errors_name_the_argument():
         EqualWeights(iterations=0)
     with pytest.raises(ValueError, match=r"samples = 4 .* here 3"):
         ScipyRoot(4)(Expectiles(3), np.zeros(3))
+    with pytest.raises(ValueError, match="processes = 0"):
+        ScipyRoot(processes=0)
     with pytest.raises(ValueError, match="method = 'newton'"):
         solve_rows(Expectiles(3), np.zeros(3), "newton")

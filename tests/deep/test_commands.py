@@ -1,5 +1,6 @@
 """`edrl train`, `evaluate` and `play`, as a user calls them."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image
 
 from edrl import cli
+from edrl.commands import film
 from edrl.commands.play import Play, picture
 from edrl.commands.train import Evaluate, Train
 from edrl.core.particles import Particles
@@ -40,11 +42,20 @@ def test_a_run_leaves_what_it_promises(run: Path) -> None:
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Evaluate(run, episodes=3)() == 0
     assert "3 episodes" in capsys.readouterr().out
-    film = tmp_path / "film.gif"
-    assert Play(run, video=film, steps=6, every=2)() == 0
-    with Image.open(film) as opened:
+    assert Play(run, video=tmp_path / "film.gif", steps=6, every=2)() == 0
+    with Image.open(tmp_path / "film.gif") as opened:
         assert opened.n_frames >= 1  # type: ignore[attr-defined]
         assert opened.size[1] == 320
+
+
+def test_an_mp4_shows_the_pictures(tmp_path: Path) -> None:
+    """Odd lengths are cut; what comes back is what went in, as far as the codec lets it."""
+    shades = (40, 120, 200)
+    film.write_film(tmp_path / "film.mp4", [np.full((33, 65, 3), shade, np.uint8) for shade in shades], 0.5)
+    decode = [film._ffmpeg(), "-loglevel", "error", "-i", str(tmp_path / "film.mp4"), "-f", "rawvideo"]
+    seen = subprocess.run([*decode, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True).stdout
+    frames = np.frombuffer(seen, np.uint8).reshape(-1, 32 * 64 * 3)
+    np.testing.assert_allclose(frames.mean(axis=1), shades, atol=4)
 
 
 def test_a_picture_shows_the_game_beside_the_returns() -> None:
@@ -66,7 +77,7 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
         (Train(config=preset("minatar", env="minatar/brekout"), out=Path("never-made")), "minatar/breakout"),
         (Evaluate(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere")), "nowhere"),
-        (Play(Path("nowhere"), video=Path("film.avi")), "GIF"),
+        (Play(Path("nowhere"), video=Path("film.avi")), ".gif or .mp4"),
         (Play(Path("nowhere"), every=0), "every"),
         (Evaluate(Path("nowhere"), episodes=0), "episodes"),
     ],

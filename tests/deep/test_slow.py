@@ -54,20 +54,23 @@ def command(config: Config, out: Path) -> list[str]:
 
 @pytest.mark.parametrize("env", SHORT)
 def test_a_run_that_is_killed_again_and_again_is_the_run(env: str, tmp_path: Path) -> None:
-    """SIGKILL at random moments, during saves too: the files end up the same to the last digit."""
+    """SIGKILL at random moments and in the midst of saves: the files end up the same to the last digit."""
     config = SHORT[env]
     whole, out = tmp_path / "whole" / "run", tmp_path / "killed" / "run"
     whole.parent.mkdir()
     out.parent.mkdir()
     subprocess.run(command(config, whole), check=True)
     rng = np.random.default_rng(0)
-    for _ in range(KILLS):
+    for kill in range(2 * KILLS):
         process = subprocess.Popen(command(config, out))
         before = [path.name for path in found(out)]
         while process.poll() is None and [path.name for path in found(out)] == before:
             time.sleep(0.01)
-        # Checkpoints come every few tenths of a second, so that some of these moments fall into the writing of one.
-        time.sleep(float(rng.uniform(0.0, 1.0)))
+        if kill % 2:
+            while process.poll() is None and not (out / "checkpoint.partial").exists():
+                pass
+        else:
+            time.sleep(float(rng.uniform(0.0, 1.0)))
         assert process.poll() is None, "the run is too short to be killed so often"
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

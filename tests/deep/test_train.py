@@ -1,7 +1,12 @@
 """Training: probes that every agent must solve, and runs that go on exactly where they were."""
 
+import contextlib
 import csv
+import dataclasses
 import errno
+import itertools
+import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -139,6 +144,42 @@ def test_a_full_disk_costs_nothing_but_the_new_checkpoint(finished: Path, monkey
     assert checkpoint.found(finished)[0] == newest
     assert not (finished / "checkpoint.partial").exists()
     checkpoint.load(newest)
+
+
+class Killed(BaseException):
+    """Nothing in the program catches it, as nothing catches SIGKILL."""
+
+
+def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before each operation on the disk that a save is made of, one after the other, then resumed."""
+    config = preset("minatar", **{**SMALL, "network": "minatar", "steps": 300, "checkpoint_every": 60})
+    train(config, tmp_path / "whole")
+    train(dataclasses.replace(config, steps=200), tmp_path / "begun")  # its next save has one to forget, too
+    checkpoint.write_text(tmp_path / "begun" / "config.json", config.to_json())
+    kills = 0
+    for moment in itertools.count():
+        out = tmp_path / f"killed-{moment}"
+        shutil.copytree(tmp_path / "begun", out)
+        operations = itertools.count()
+
+        def or_killed(operation: Any, moment: int = moment, operations: Any = operations) -> Any:
+            def operate(*args: Any, **kwargs: Any) -> Any:
+                if next(operations) == moment:
+                    raise Killed
+                return operation(*args, **kwargs)
+
+            return operate
+
+        with monkeypatch.context() as patched, contextlib.suppress(Killed):
+            for owner, name in ((np, "savez"), (os, "fsync"), (os, "rename"), (os, "unlink"), (os, "rmdir")):
+                patched.setattr(owner, name, or_killed(getattr(owner, name)))
+            resume(out)
+            break  # there is no such moment: all have been tried
+        kills += 1
+        resume(out)
+        for name in ("metrics.csv", "evaluations.csv"):
+            assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert kills >= 20
 
 
 def test_ctrl_c_saves(tmp_path: Path) -> None:

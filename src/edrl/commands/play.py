@@ -10,6 +10,7 @@ from PIL import Image
 from rich.console import Console
 from rich.text import Text
 
+from edrl.commands.film import check_film, write_film
 from edrl.commands.train import load_run
 from edrl.core.check import check_count
 from edrl.core.particles import Particles
@@ -26,13 +27,13 @@ _HEIGHT = 320  # pixels of a picture
 class Play:
     """Play an episode with a trained agent and film it: the game, and the return distribution of each action.
 
-    Example: `edrl play runs/breakout --video breakout.gif`.
+    Example: `edrl play runs/breakout --video breakout.mp4`.
     """
 
     run: tyro.conf.Positional[Path]
     """The run's directory."""
     video: Path = Path("play.gif")
-    """Where to write the film: an animated GIF."""
+    """Where to write the film: an animated .gif, or an .mp4 (with the extra `video`)."""
     steps: int = 300
     """The longest film."""
     every: int = 2
@@ -43,14 +44,12 @@ class Play:
     def __call__(self) -> int:
         """Play, and return the exit status."""
         console = Console()
-        if self.video.suffix.lower() != ".gif":
-            console.print(f"[red]--video is {self.video}, but only animated GIFs (.gif) can be written.[/red]")
-            return 2
         try:
+            check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
             loaded = load_run(self.run)
-        except (ValueError, checkpoint.CheckpointError) as error:
+        except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         config = loaded.config
@@ -61,7 +60,7 @@ class Play:
         pictures, score, ended, step = [], 0.0, False, 0
         while step < self.steps and not ended:
             observation = history.observation()[None]
-            action = int(loaded.agent.greedy(loaded.learner.online, observation)[0])
+            action = int(np.asarray(loaded.agent.greedy(loaded.learner.online, observation))[0])
             if step % self.every == 0:
                 returns = loaded.agent.returns(loaded.learner.online, observation)
                 pictures.append(picture(environment.render(), returns[0], environment.action_names, action, score))
@@ -71,8 +70,7 @@ class Play:
             score, step, ended = score + after.score, step + 1, after.ended
             if not ended:
                 history.append(after.frame)
-        first, *rest = [Image.fromarray(one).quantize(64) for one in pictures]
-        first.save(self.video, save_all=True, append_images=rest, duration=66 * self.every, loop=0)
+        write_film(self.video, pictures, self.every / 15)  # Atari's 60 frames a second, of which a step is four
         console.print(f"{step} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False)
         return 0
 

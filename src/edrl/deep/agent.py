@@ -17,7 +17,6 @@ from edrl.core.statistics import Statistics
 from edrl.deep.networks import Network, Parameters
 from edrl.deep.replay import Batch
 
-
 # On two CPU cores an update takes half as long if XLA orders it for memory, not for what could run at once: its matrix
 # products use every core by themselves.
 _IN_ORDER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}

@@ -49,7 +49,7 @@ def save(run: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(partial, ignore_errors=True)  # a full disk must not keep what filled it
         raise
     final = run / f"checkpoint-{checkpoint.step:012d}"
-    shutil.rmtree(final, ignore_errors=True)
+    _discard(final)
     partial.rename(final)
     _sync_directory(run)
     _forget(run)
@@ -121,13 +121,22 @@ def _forget(run: Path) -> None:
     """Delete all but the newest checkpoints, and the replay files that none of those needs."""
     keep, old = found(run)[:KEPT], found(run)[KEPT:]
     for path in old:
-        shutil.rmtree(path)
+        _discard(path)
     needed: set[str] = set()
     for path in keep:
         needed |= set(_manifest(path)["replay"])
     for file in (run / "replay").glob("*.npz"):
         if file.name not in needed:
             file.unlink()
+
+
+def _discard(checkpoint: Path) -> None:
+    """Delete a checkpoint, if it is there; one that is half deleted must not be taken for a damaged one."""
+    if checkpoint.exists():
+        doomed = checkpoint.with_name("checkpoint.old")
+        shutil.rmtree(doomed, ignore_errors=True)
+        checkpoint.rename(doomed)
+        shutil.rmtree(doomed)
 
 
 def _sync_directory(path: Path) -> None:

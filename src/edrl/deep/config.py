@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,7 +33,8 @@ class Config:
     support: tuple[float, float] = (-10.0, 10.0)
     """The range of returns for c51."""
     imputation: str | None = None
-    """Another imputation strategy for the agent's statistics, e.g. scipy-root, the paper's own for er-dqn."""
+    """Another imputation strategy for the agent's statistics, e.g. scipy-root, the paper's own for er-dqn,
+    which is spread over all cores."""
     network: NetworkName = "nature"
     """nature (84 x 84 frames), minatar (10 x 10 images) or mlp (vectors)."""
     steps: int = 50_000_000
@@ -108,8 +110,11 @@ class Config:
             return family
         if not hasattr(family, "taus"):
             raise fail("imputation", self.imputation, f"the statistics of {self.agent} have only one way to be imputed")
+        strategy: Any = STRATEGIES[self.imputation]
+        if hasattr(strategy, "processes"):  # SciPy's, solved row by row
+            strategy = dataclasses.replace(strategy, processes=os.cpu_count() or 1)
         kind: Any = type(family)
-        return kind(family.taus, impute=self.imputation)
+        return kind(family.taus, impute=strategy)
 
     def epsilon_at(self, step: int) -> float:
         """The share of random actions at a step: all of them before learning, then falling linearly."""

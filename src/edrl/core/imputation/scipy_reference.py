@@ -6,7 +6,12 @@ compiled batch, and imputations with unequal weights have exact answers where th
 
 import dataclasses
 import functools
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import jax
@@ -30,15 +35,16 @@ class ScipyRoot:
 
     samples: int | None = None
     """N, which must be K: a root finder needs as many unknowns as equations."""
+    processes: int = 1
+    """Over how many processes the rows of a batch are spread, as in the paper's deep experiments."""
 
     def __post_init__(self) -> None:
-        if self.samples is not None:
-            check_count("samples", self.samples, 1)
+        _check(self)
 
     @keep_precision
     def __call__(self, family: Statistics, values: Any) -> Particles:
         """Impute `Particles [..., K]` from values [..., K]."""
-        return _impute(family, values, "root", self.samples)
+        return _impute(family, values, "root", self.samples, self.processes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,29 +53,47 @@ class ScipyMinimize:
 
     samples: int | None = None
     """N, the number of atoms; None for as many as there are statistics."""
+    processes: int = 1
+    """Over how many processes the rows of a batch are spread."""
 
     def __post_init__(self) -> None:
-        if self.samples is not None:
-            check_count("samples", self.samples, 1)
+        _check(self)
 
     @keep_precision
     def __call__(self, family: Statistics, values: Any) -> Particles:
         """Impute `Particles [..., N]` from values [..., K]."""
-        return _impute(family, values, "minimize", self.samples)
+        return _impute(family, values, "minimize", self.samples, self.processes)
+
+
+def _check(strategy: ScipyRoot | ScipyMinimize) -> None:
+    if strategy.samples is not None:
+        check_count("samples", strategy.samples, 1)
+    check_count("processes", strategy.processes, 1)
 
 
 def solve_rows(
-    family: Statistics, values: Any, method: str = "root", samples: int | None = None
+    family: Statistics, values: Any, method: str = "root", samples: int | None = None, processes: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """The atoms [..., N] for values [..., K], row by row in float64, and whether SciPy reported success [...].
 
     A family may offer `numpy_score(values [K], atoms [N]) -> [K, N]`, as a user of plain NumPy and SciPy
     would write it. Otherwise its JAX score is called, which is far slower for such small arrays, and which JAX
     advises against where this runs as a callback of a compiled function.
+
+    With several processes the rows are dealt out to them, and the answer is the same; the first call starts them,
+    which takes seconds, and they stay for later ones.
     """
     values = np.asarray(values, np.float64)
     size = values.shape[-1]
     count = _count(size, method, samples)
+    if processes > 1:
+        parts = np.array_split(values.reshape(-1, size), processes)
+        solve = functools.partial(solve_rows, family, method=method, samples=samples)
+        solved, succeeded = zip(*_pool(processes).map(solve, parts), strict=True)
+        return (
+            np.concatenate(solved).reshape(*values.shape[:-1], count),
+            np.concatenate(succeeded).reshape(values.shape[:-1]),
+        )
     score = getattr(family, "numpy_score", family.score)
     rows = values.reshape(-1, size)
     atoms, success = np.empty((len(rows), count)), np.empty(len(rows), bool)
@@ -85,6 +109,25 @@ def solve_rows(
             atoms[row] = np.where(np.isfinite(result.x), result.x, start)
             success[row] = result.success
     return atoms.reshape(*values.shape[:-1], count), success.reshape(values.shape[:-1])
+
+
+@functools.cache
+def _pool(processes: int) -> ProcessPoolExecutor:
+    """Processes that are started afresh: a fork of one that has used JAX may hang."""
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin_worker)
+
+
+def _begin_worker() -> None:
+    """Ctrl-C is the parent's to handle; should it be killed, the worker must not stay."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _conditions(score: Callable[..., np.ndarray], values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
@@ -112,19 +155,19 @@ def _count(size: int, method: str, samples: int | None) -> int:
     return samples or size
 
 
-def _impute(family: Statistics, values: Any, method: str, samples: int | None) -> Particles:
+def _impute(family: Statistics, values: Any, method: str, samples: int | None, processes: int) -> Particles:
     """`solve_rows` where the numbers are at hand, and a callback to the host inside a trace."""
     values = as_float(values)
     count = _count(values.shape[-1], method, samples)
 
     if is_concrete(values):
-        return Particles(jnp.asarray(solve_rows(family, values, method, samples)[0], values.dtype))
+        return Particles(jnp.asarray(solve_rows(family, values, method, samples, processes)[0], values.dtype))
 
     # JAX runs callbacks in threads of its own, in which float64 is not switched on and would be cut to float32. So
     # numbers travel as their bits.
     def on_host(bits: Any) -> np.ndarray:
         rows = np.ascontiguousarray(bits).view(values.dtype)[..., 0]
-        atoms = solve_rows(family, rows, method, samples)[0].astype(values.dtype)
+        atoms = solve_rows(family, rows, method, samples, processes)[0].astype(values.dtype)
         return atoms[..., None].view(np.uint32)
 
     bits = jax.lax.bitcast_convert_type(values, jnp.uint32).reshape(*values.shape, -1)
