@@ -97,6 +97,14 @@ def write_text(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write text in the place of an older file, which stays until then."""
+    new = path.with_name(path.name + ".new")
+    write_text(new, text)
+    new.replace(path)
+    _sync_directory(path.parent)
+
+
 def _manifest(path: Path) -> dict[str, Any]:
     file = path / "manifest.json"
     if not file.exists():

@@ -5,6 +5,8 @@ The state of a run is all in `Run`; after `load(save())` every later number is t
 
 import copy
 import csv
+import dataclasses
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ from edrl.deep.agent import Agent, Learner, copied
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, make
 from edrl.deep.evaluate import Evaluation, evaluate, history_for
+from edrl.deep.made import made_by
 from edrl.deep.networks import network_for
 from edrl.deep.pictures import draw_returns
 from edrl.deep.replay import Replay
@@ -30,6 +33,7 @@ from edrl.deep.segments import Segments
 
 METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputation_residual",
            "inconsistent_share")  # fmt: skip
+TIMING = ("step", "seconds")  # the time since the row before, or since the run went on; after a kill, steps come twice
 EVALUATIONS = ("step", "episodes", "mean", "least", "most", "length")
 Listener = Callable[[int, dict[str, Any]], None]
 """listener(step, the last row of metrics)."""
@@ -74,7 +78,8 @@ class Run:
             raise fail("out", str(self.out), "there is a run in it already: resume it, or choose another directory")
         self.out.mkdir(parents=True, exist_ok=True)
         checkpoint.write_text(self.out / "config.json", self.config.to_json())
-        for name, columns in (("metrics.csv", METRICS), ("evaluations.csv", EVALUATIONS)):
+        checkpoint.write_text(self.out / "made.json", json.dumps([made_by()], indent=1) + "\n")
+        for name, columns in (("metrics.csv", METRICS), ("evaluations.csv", EVALUATIONS), ("timing.csv", TIMING)):
             with (self.out / name).open("w", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerow(columns)
         self.history.begin(self.environment.reset())
@@ -157,6 +162,10 @@ class Run:
         )  # fmt: skip
         return found
 
+    def log_time(self, seconds: float) -> None:
+        """How long the steps since the last row took: the one file that two equal runs do not share."""
+        self._write_row("timing.csv", TIMING, {"step": self.step, "seconds": f"{seconds:.3f}"})
+
     def _write_row(self, name: str, columns: tuple[str, ...], row: dict[str, Any]) -> None:
         with (self.out / name).open("a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow([row.get(column, "") for column in columns])
@@ -230,14 +239,23 @@ def resume(
     family: Statistics | None = None,
     env: Any = None,
     older: bool = False,
+    steps: int | None = None,
     listen: Listener = lambda step, row: None,
 ) -> Run:
-    """Go on with a run from its last checkpoint, or with `older` from the one before if the last is damaged."""
+    """Go on with a run from its last checkpoint, or with `older` from the one before if the last is damaged.
+
+    With `steps`, train it for longer than was planned.
+    """
     out = Path(out)
     found = checkpoint.found(out)
     if not found or not (out / "config.json").exists():
         raise fail("out", str(out), "there is no run with a checkpoint in it")
     config = Config.from_json((out / "config.json").read_text())
+    if steps is not None and steps != config.steps:
+        if steps < config.steps:
+            raise fail("steps", steps, f"the run has been planned for {config.steps} steps and can only become longer")
+        config = dataclasses.replace(config, steps=steps)
+        checkpoint.replace_text(out / "config.json", config.to_json())
     for number, path in enumerate(found):
         run = Run(config, out, family, env)
         try:
@@ -246,19 +264,30 @@ def resume(
             if older and number + 1 < len(found):
                 continue
             raise checkpoint.CheckpointError(f"{error}. Resume with `older` to go on from the one before") from error
+        if run.step < config.steps:
+            _add_maker(out / "made.json", run.step)
         return _go_on(run, listen)
     raise AssertionError("the loop returns or raises")
+
+
+def _add_maker(path: Path, step: int) -> None:
+    before = json.loads(path.read_text()) if path.exists() else []
+    checkpoint.replace_text(path, json.dumps([*before, {"step": step, **made_by()}], indent=1) + "\n")
 
 
 def _go_on(run: Run, listen: Listener) -> Run:
     config = run.config
     with _until_interrupted() as interrupted:
         begin, began = time.perf_counter(), run.step
+        logged = begin
         while run.step < config.steps:
             run.advance()
             if run.step % config.log_every == 0:
                 row = run.log()
-                row["steps_per_second"] = (run.step - began) / (time.perf_counter() - begin)
+                now = time.perf_counter()
+                run.log_time(now - logged)
+                logged = now
+                row["steps_per_second"] = (run.step - began) / (now - begin)
                 listen(run.step, row)
             if config.evaluate_every and run.step % config.evaluate_every == 0:
                 found = run.evaluate()
