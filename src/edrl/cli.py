@@ -6,7 +6,9 @@ from typing import Annotated
 import tyro
 
 from edrl.commands.play import Play
+from edrl.commands.report import Report
 from edrl.commands.reproduce import Reproduce
+from edrl.commands.suite import Suite
 from edrl.commands.train import Evaluate, Train
 from edrl.deep.config import PRESETS, PresetName, preset
 
@@ -20,7 +22,9 @@ def main() -> None:
         Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
         | Annotated[Train, tyro.conf.subcommand("train", default=Train(preset(name), name))]
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-        | Annotated[Play, tyro.conf.subcommand("play")],
+        | Annotated[Play, tyro.conf.subcommand("play")]
+        | Annotated[Suite, tyro.conf.subcommand("suite")]
+        | Annotated[Report, tyro.conf.subcommand("report")],
         prog="edrl",
         description=_ABOUT,
     )

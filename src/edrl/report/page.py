@@ -69,6 +69,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """An entry of a table that stands out, or stands back."""
+
+    text: str
+    best: bool = False
+    soft: bool = False
+
+
+@dataclass(frozen=True)
 class Entry:
     """One experiment on the page."""
 
@@ -102,14 +111,47 @@ def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
     for name, group in sections:
         body.append(f'<h2 id="{_anchor(name)}">{html.escape(name)}</h2>')
         body += [_entry(entry) for entry in group]
+    return document(TITLE, body)
+
+
+def document(title: str, body: Sequence[str], css: str = "") -> str:
+    """A whole page from the parts of its body; `css` comes after the style that all pages share."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>edrl: {html.escape(TITLE)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n"
+        f"<title>edrl: {html.escape(title)}</title>\n<style>{_CSS}{css}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )
+
+
+def embedded(figure: Figure) -> str:
+    """A figure with its caption, inside the page."""
+    source = base64.b64encode(figure.svg).decode()
+    return (
+        f'<figure id="fig-{figure.name}"><div class="scroll"><img alt="{html.escape(figure.caption)}"'
+        f' style="max-width: {figure.width}px; min-width: {min(figure.width, 560)}px"'
+        f' src="data:image/svg+xml;base64,{source}"></div>'
+        f"<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
+    )
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str | Cell]], numbers: bool = False, scroll: bool = False
+) -> str:
+    """A table of text; one of many `numbers`, or of long rows, scrolls by itself so that the page does not."""
+    heads = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    kind = ' class="numbers"' if numbers else ""
+    text = f"<table{kind}>{f'<thead><tr>{heads}</tr></thead>' if head else ''}<tbody>{lines}</tbody></table>"
+    return f'<div class="scroll">{text}</div>' if numbers or scroll else text
+
+
+def _cell(entry: str | Cell) -> str:
+    cell = entry if isinstance(entry, Cell) else Cell(entry)
+    text = f"<b>{html.escape(cell.text)}</b>" if cell.best else html.escape(cell.text)
+    return f'<td class="soft">{text}</td>' if cell.soft else f"<td>{text}</td>"
 
 
 def _facts(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
@@ -147,14 +189,7 @@ def _entry(entry: Entry) -> str:
     ]
     if entry.error:
         parts.append(f'<p class="verdict fails">This part failed.</p><pre>{html.escape(entry.error)}</pre>')
-    for figure in entry.figures:
-        source = base64.b64encode(figure.svg).decode()
-        parts.append(
-            f'<figure id="fig-{figure.name}"><div class="scroll"><img alt="{html.escape(figure.caption)}"'
-            f' style="max-width: {figure.width}px; min-width: {min(figure.width, 560)}px"'
-            f' src="data:image/svg+xml;base64,{source}"></div>'
-            f"<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
-        )
+    parts += [embedded(figure) for figure in entry.figures]
     if entry.claims:
         parts.append(_claims_table(entry.claims))
     links = ", ".join(f'<a href="{html.escape(path)}">{html.escape(name)}.csv</a>' for name, path in entry.data.items())

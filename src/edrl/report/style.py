@@ -21,7 +21,10 @@ COLOURS: dict[str, str] = {
     "EDRL-scipy": "#56B4E9",
     "Huber-QDRL-naive": "#E69F00",
     "Huber-QDRL-imputation": "#882255",
+    "DQN": "#4d4d4d",  # learns a mean alone, which no tabular algorithm here does
+    "C51": "#0072B2",
     "QR-DQN": "#E69F00",
+    "QR-DQN-imputation": "#882255",
     "ER-DQN": "#009E73",
     "ER-DQN-naive": "#D55E00",
     "bound": "#000000",
@@ -36,6 +39,12 @@ MARKERS: dict[str, str] = {
     "EDRL-scipy": "v",
     "Huber-QDRL-naive": "^",
     "Huber-QDRL-imputation": "s",
+    "DQN": "o",
+    "C51": "D",
+    "QR-DQN": "^",
+    "QR-DQN-imputation": "s",
+    "ER-DQN": "s",
+    "ER-DQN-naive": "^",
 }
 
 _STYLE: dict[Any, Any] = {

@@ -1,0 +1,152 @@
+"""Aggregates of scores over games and seeds, with bootstrap intervals, as Agarwal et al. (2021) define them.
+
+An agent's scores are one array a game, with an entry a seed; games may have different numbers of seeds, since runs go
+missing. The bootstrap is stratified: it draws the seeds of each game anew, with replacement, and never mixes games. It
+sees the spread over seeds alone; which games are played is taken as given.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edrl.core.check import fail
+
+Scores = Sequence[np.ndarray]
+"""One array [..., seeds] a game."""
+
+RESAMPLES = 2000
+ENDS = (0.025, 0.975)  # of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % interval, whose ends are nan where no game has a second seed."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Band:
+    """Numbers along an axis with their pointwise 95 % intervals."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def mean(scores: Scores) -> np.ndarray:
+    """The mean over games of each game's mean."""
+    return np.mean([game.mean(axis=-1) for game in scores], axis=0)
+
+
+def median(scores: Scores) -> np.ndarray:
+    """The median over games of each game's mean."""
+    return np.median([game.mean(axis=-1) for game in scores], axis=0)
+
+
+def interquartile_mean(scores: Scores) -> np.ndarray:
+    """The mean of the middle half of all runs, whatever their game."""
+    runs = np.sort(np.concatenate(scores, axis=-1), axis=-1)
+    cut = runs.shape[-1] // 4
+    return runs[..., cut : runs.shape[-1] - cut].mean(axis=-1)
+
+
+def optimality_gap(scores: Scores, threshold: float = 1.0) -> np.ndarray:
+    """How far scores are below the threshold, on average; what is above it does not make up for what is below."""
+    return np.mean([np.maximum(threshold - game, 0.0).mean(axis=-1) for game in scores], axis=0)
+
+
+MEASURES: dict[str, Callable[[Scores], np.ndarray]] = {
+    "IQM": interquartile_mean,
+    "median": median,
+    "mean": mean,
+    "optimality gap": optimality_gap,
+}
+
+
+def estimate(measure: Callable[[Scores], np.ndarray], scores: Scores, seed: int = 0) -> Estimate:
+    """A measure of an agent's scores with its interval."""
+    _check(scores)
+    value = float(measure(scores))
+    if not _varies(scores):
+        return Estimate(value, np.nan, np.nan)
+    low, high = np.quantile(measure(resampled(scores, seed)), ENDS)
+    return Estimate(value, float(low), float(high))
+
+
+def resampled(scores: Scores, seed: int = 0) -> list[np.ndarray]:
+    """Each game's scores drawn anew from that game's own, [RESAMPLES, seeds]."""
+    rng = np.random.default_rng(seed)
+    return [game[_drawn(rng, len(game))] for game in scores]
+
+
+def profile(scores: Scores, taus: np.ndarray, seed: int = 0) -> Band:
+    """The share of runs whose score is above each of `taus`."""
+    _check(scores)
+    rng = np.random.default_rng(seed)
+    above = [np.asarray(game[:, None] > taus, np.float64) for game in scores]
+    runs = sum(len(game) for game in scores)
+    value = np.concatenate(above).mean(axis=0)
+    if not _varies(scores):
+        return _without_interval(value)
+    drawn = sum(len(game) / runs * (_weights(rng, len(game)) @ game) for game in above)
+    return Band(value, *np.quantile(drawn, ENDS, axis=0))
+
+
+def improvement(ours: Scores, theirs: Scores, seed: int = 0) -> Estimate:
+    """The probability that a run of ours beats one of theirs on the same game, the mean over games; a tie is half."""
+    _check(ours)
+    _check(theirs)
+    if len(ours) != len(theirs):
+        raise fail("theirs", f"{len(theirs)} games", f"there must be as many as ours, {len(ours)}, in the same order")
+    rng = np.random.default_rng(seed)
+    wins = [(a[:, None] > b) + 0.5 * (a[:, None] == b) for a, b in zip(ours, theirs, strict=True)]
+    value = float(np.mean([game.mean() for game in wins]))
+    if not (_varies(ours) or _varies(theirs)):
+        return Estimate(value, np.nan, np.nan)
+    drawn = [((_weights(rng, len(g)) @ g) * _weights(rng, g.shape[1])).sum(axis=1) for g in wins]
+    low, high = np.quantile(np.mean(drawn, axis=0), ENDS)
+    return Estimate(value, float(low), float(high))
+
+
+def mean_curve(curves: np.ndarray, seed: int = 0) -> Band:
+    """The mean over seeds of curves [seeds, steps]; a seed that did not come so far is nan there and does not count."""
+    value, low, high = np.full((3, curves.shape[1]), np.nan)
+    there = ~np.isnan(curves)
+    # Steps that the same seeds have reached are treated together: there are few such groups, and many steps.
+    for group in np.unique(there, axis=1).T:
+        steps = (there == group[:, None]).all(axis=0)
+        reached = curves[np.ix_(group, steps)]
+        if len(reached) > 0:
+            value[steps] = reached.mean(axis=0)
+        if len(reached) > 1:
+            drawn = _weights(np.random.default_rng(seed), len(reached)) @ reached
+            low[steps], high[steps] = np.quantile(drawn, ENDS, axis=0)
+    return Band(value, low, high)
+
+
+def _drawn(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Which seeds each resample takes, [RESAMPLES, size]."""
+    return rng.integers(size, size=(RESAMPLES, size))
+
+
+def _weights(rng: np.random.Generator, size: int) -> np.ndarray:
+    """How often each resample takes each seed, as a share: a resample's mean is then a matrix product."""
+    return np.eye(size)[_drawn(rng, size)].mean(axis=1)
+
+
+def _varies(scores: Scores) -> bool:
+    return any(len(game) > 1 for game in scores)
+
+
+def _without_interval(value: np.ndarray) -> Band:
+    return Band(value, np.full_like(value, np.nan), np.full_like(value, np.nan))
+
+
+def _check(scores: Scores) -> None:
+    shapes = [np.shape(game) for game in scores]
+    if not shapes or any(len(shape) != 1 or shape[0] == 0 for shape in shapes):
+        raise fail("scores", shapes, "it must hold one array a game, with at least one seed in each")

@@ -1,0 +1,1 @@
+"""Studies: many deep agents on many games with many seeds, run and reported."""

@@ -1,0 +1,68 @@
+"""Runs on a Ray cluster: a task for each, which Ray starts again elsewhere if its worker or node dies."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from edrl.studies.plan import Planned
+from edrl.studies.work import THREADS, work
+
+RETRIES = 100  # of a task whose worker or node died; it goes on from its checkpoint
+
+
+def run_on_ray(
+    study: Path,
+    runs: Sequence[Planned],
+    address: str,
+    cpus: int,
+    gpus: float = 0.0,
+    look: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """Work on the runs as tasks with so many CPUs and GPUs each; returns the names of those that failed.
+
+    `study` must be the same directory on all nodes. `address` is Ray's, or "local" for a cluster on this machine.
+    """
+    ray = _ray()
+    began = not ray.is_initialized()
+    if began:
+        ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
+    try:
+        # max_calls: a process for each run, as without Ray.
+        task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
+        names = {task.remote(study.absolute(), run.name, cpus): run.name for run in runs}
+        waiting, failed = list(names), []
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=1.0)
+            for result in done:
+                try:
+                    ray.get(result)
+                except ray.exceptions.RayError as error:
+                    failed.append(names[result])
+                    _explain(study / names[result], error)
+            look()
+        return failed
+    finally:
+        if began:
+            ray.shutdown()
+
+
+def _work(study: Path, name: str, threads: int) -> None:
+    os.environ[THREADS] = str(threads)  # XLA reads it at the first computation, which is still to come
+    work(study, name)
+
+
+def _explain(out: Path, error: Exception) -> None:
+    """What a task raised is in `failed.txt` already; what befell it is Ray's to say."""
+    failure = out / "failed.txt"
+    if not failure.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        failure.write_text(f"{error}\n")
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("ray is not installed: pip install 'edrl[ray]'") from error
+    return ray

@@ -1,0 +1,416 @@
+"""What runs have left behind, read and measured: from directories of runs to the tables that a report shows.
+
+A directory is a run if it holds a config.json and an evaluations.csv. Nothing is assumed to be complete: runs may be
+missing, unfinished, or made by versions that did not write every file.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edrl.core.check import fail
+from edrl.deep.config import AGENTS, Config
+from edrl.experiments import atari
+from edrl.experiments.experiment import Table, Tables, read_csv
+from edrl.report import aggregates
+
+LAST = 3  # evaluations that make a run's final score
+MOST_STEPS = 60  # on the curve of the aggregate, each of which is a bootstrap of its own
+
+Key = tuple[str, str, int]
+"""What tells runs apart: agent, game, seed."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run, as far as it has come."""
+
+    path: Path
+    config: Config
+    planned: int  # steps: the config's, or those of a plan that has grown since
+    reached: int  # steps
+    steps: np.ndarray  # of its evaluations
+    scores: np.ndarray  # their means
+    timing: Table  # step, seconds; empty if it was not written
+    made: tuple[dict[str, Any], ...]  # by what; one more each time it was resumed
+
+    @property
+    def agent(self) -> str:
+        return AGENTS[self.config.agent]
+
+    @property
+    def env(self) -> str:
+        return self.config.env
+
+    @property
+    def key(self) -> Key:
+        return (self.agent, self.env, self.config.seed)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to log or to evaluate."""
+        every = self.config.evaluate_every or self.planned + 1
+        evaluated = int(self.steps[-1]) if len(self.steps) else 0
+        logged = self.reached >= self.planned - self.planned % self.config.log_every > 0
+        return evaluated >= self.planned or (logged and evaluated >= self.planned - self.planned % every)
+
+    @property
+    def final(self) -> float:
+        """The mean of its last evaluations; nan if it has none."""
+        return float(self.scores[-LAST:].mean()) if len(self.scores) else np.nan
+
+    @property
+    def maximum(self) -> float:
+        """The highest evaluation of its training, as in the paper's table."""
+        return float(self.scores.max()) if len(self.scores) else np.nan
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is 0 and what is 1 on a game's normalised scale."""
+
+    zero: float
+    one: float
+    zero_is: str
+    one_is: str
+
+    @property
+    def usable(self) -> bool:
+        return self.one > self.zero
+
+    def __call__(self, score: Any) -> Any:
+        return (score - self.zero) / (self.one - self.zero)
+
+
+@dataclass(frozen=True)
+class Study:
+    """All runs of a report, and those that were planned."""
+
+    runs: tuple[RunResult, ...]
+    planned: frozenset[Key]
+
+    @cached_property
+    def agents(self) -> list[str]:
+        """In the order in which the config lists them."""
+        found = {run.agent for run in self.runs} | {agent for agent, _, _ in self.planned}
+        return [agent for agent in AGENTS.values() if agent in found]
+
+    @cached_property
+    def played(self) -> list[str]:
+        """The agents that have an evaluation."""
+        return [agent for agent in self.agents if any(run.agent == agent and len(run.scores) for run in self.runs)]
+
+    @cached_property
+    def games(self) -> list[str]:
+        return sorted({run.env for run in self.runs} | {env for _, env, _ in self.planned})
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        return sorted({run.config.seed for run in self.runs} | {seed for _, _, seed in self.planned})
+
+    @cached_property
+    def missing(self) -> list[Key]:
+        """Runs that are not there: planned, or, without a plan, done for another agent or game."""
+        grid = {(agent, env, seed) for agent in self.agents for env in self.games for seed in self.seeds}
+        return sorted((self.planned or grid) - {run.key for run in self.runs}, key=lambda key: (key[1], key[0], key[2]))
+
+    @cached_property
+    def unfinished(self) -> list[RunResult]:
+        return [run for run in self.runs if not run.finished]
+
+    @cached_property
+    def counted(self) -> list[RunResult]:
+        """The runs whose scores are compared: those that are finished, or all while no game has one of every agent."""
+        with_scores = [run for run in self.runs if len(run.scores)]
+        finished = [run for run in with_scores if run.finished]
+        return finished if _in_common(finished, self.played) else with_scores
+
+    @cached_property
+    def scales(self) -> dict[str, Scale]:
+        """Of the games that have been evaluated."""
+        return {env: _scale(env, self) for env in self.games if any(run.env == env for run in self.counted)}
+
+    @cached_property
+    def common(self) -> list[str]:
+        """The games that aggregates are over: every agent has played them, and their scale has a length."""
+        return [env for env in _in_common(self.counted, self.played) if self.scales[env].usable]
+
+    def normalised(self, agent: str) -> list[np.ndarray]:
+        """The normalised final scores of an agent, one array a game in common."""
+        return [self.scales[env](self._finals[agent, env]) for env in self.common]
+
+    @cached_property
+    def _finals(self) -> dict[tuple[str, str], np.ndarray]:
+        found: dict[tuple[str, str], list[float]] = {}
+        for run in self.counted:
+            found.setdefault((run.agent, run.env), []).append(run.final)
+        return {pair: np.array(scores) for pair, scores in found.items()}
+
+
+def read_study(directories: Sequence[Path]) -> Study:
+    """All runs in some directories, at any depth, and the plans that lie with them."""
+    places: dict[Path, None] = {}  # in order, and none twice
+    planned: dict[Key, int] = {}
+    for directory in directories:
+        if not directory.is_dir():
+            raise fail("DIR", str(directory), "there is no such directory")
+        found = list(_run_directories(directory))
+        plan = _planned(directory)
+        if not found and not plan:
+            raise fail("DIR", str(directory), "no run lies in it: a run has a config.json and an evaluations.csv")
+        places |= dict.fromkeys(found)
+        planned |= plan
+    runs: dict[Key, RunResult] = {}
+    for place in places:
+        run = _read_run(place, planned)
+        if run.key in runs:
+            right = f"it must not be the same agent, game and seed ({', '.join(map(str, run.key))}) as"
+            raise fail("DIR", str(place), f"{right} {runs[run.key].path}")
+        runs[run.key] = run
+    if not any(len(run.scores) for run in runs.values()):
+        named = ", ".join(map(str, directories))
+        raise fail("DIR", named, f"no run in it has been evaluated yet ({len(runs)} begun, {len(planned)} planned)")
+    order = sorted(runs.values(), key=lambda run: (run.env, list(AGENTS.values()).index(run.agent), run.config.seed))
+    return Study(tuple(order), frozenset(planned))
+
+
+def _run_directories(directory: Path) -> Iterable[Path]:
+    for place, inside, names in os.walk(directory):
+        if {"config.json", "evaluations.csv"} <= set(names):
+            inside.clear()  # a run's checkpoints and replay memory are large, and no runs
+            yield Path(place).resolve()
+        inside.sort()
+
+
+def _planned(directory: Path) -> dict[Key, int]:
+    """The runs of every plan in a directory, with their steps (0 if the plan does not say)."""
+    found: dict[Key, int] = {}
+    for place, inside, names in os.walk(directory):
+        if "suite.json" in names:
+            for run in json.loads((Path(place) / "suite.json").read_text()).get("runs", []):
+                agent = AGENTS.get(str(run["agent"]).lower(), str(run["agent"]))
+                found[agent, run["env"], int(run["seed"])] = int(run.get("config", {}).get("steps", 0))
+        if "config.json" in names:
+            inside.clear()
+    return found
+
+
+def _read_run(path: Path, planned: dict[Key, int]) -> RunResult:
+    try:
+        config = Config.from_json((path / "config.json").read_text())
+    except (ValueError, TypeError) as error:
+        raise fail("DIR", str(path), f"its config.json cannot be read: {error}") from error
+    evaluations = _numbers(path / "evaluations.csv", ("step", "mean"))
+    steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
+    timing = _numbers(path / "timing.csv", ("step", "seconds"))
+    made = json.loads((path / "made.json").read_text()) if (path / "made.json").exists() else []
+    goal = max(config.steps, planned.get((AGENTS[config.agent], config.env, config.seed), 0))
+    reached = max([_last_step(path / "metrics.csv"), *steps.tolist()])
+    makers = tuple(made) if isinstance(made, list) else (made,)
+    return RunResult(path, config, goal, reached, steps, scores, timing, makers)
+
+
+def _numbers(path: Path, names: tuple[str, ...]) -> Table:
+    """Columns of numbers; a line that was cut short by the end of a process is left out."""
+    columns: Table = {name: [] for name in names}
+    if not path.exists():
+        return columns
+    with path.open(newline="", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            try:
+                entries = [float(line[name]) for name in names]
+            except (KeyError, TypeError, ValueError):
+                continue
+            for name, entry in zip(names, entries, strict=True):
+                columns[name].append(entry)
+    return columns
+
+
+def _last_step(path: Path) -> int:
+    """Of metrics.csv, from its end: it may be long."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        last = file.read().decode(errors="replace").strip().rpartition("\n")[2].partition(",")[0]
+    return int(last) if last.isdecimal() else 0
+
+
+def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
+    """The games that each of the agents has a run of."""
+    by_agent = [{run.env for run in runs if run.agent == agent} for agent in agents]
+    return sorted(set.intersection(*by_agent)) if by_agent else []
+
+
+def random_scores() -> dict[str, float]:
+    """Of an agent that plays MinAtar at random: the means of 1,000 episodes, by benchmarks/random_scores.py."""
+    known = read_csv(Path(str(files("edrl.studies") / "data" / "minatar5.csv")))
+    return dict(zip(known["env"], known["random"], strict=True))
+
+
+def _scale(env: str, study: Study) -> Scale:
+    known = atari.games()
+    if env in known["game"]:
+        row = known["game"].index(env)
+        return Scale(float(known["random"][row]), float(known["human"][row]), "random agent", "human")
+    finals = {agent: [run.final for run in study.counted if run.key[:2] == (agent, env)] for agent in study.agents}
+    means = {agent: float(np.mean(scores)) for agent, scores in finals.items() if scores}
+    best = max(means, key=lambda agent: means[agent])
+    measured = random_scores()
+    if env in measured:
+        zero, zero_is = measured[env], "random agent (measured)"
+    else:
+        zero = min(float(run.scores.min()) for run in study.runs if run.env == env and len(run.scores))
+        zero_is = "lowest evaluation in this report"
+    return Scale(zero, means[best], zero_is, f"best agent here ({best})")
+
+
+def measure(study: Study) -> Tables:
+    """Every table of the report."""
+    return {
+        "scores": _scores(study),
+        "normalisation": _normalisation(study),
+        "aggregates": _aggregates(study),
+        "profiles": _profiles(study),
+        "improvement": _improvement(study),
+        "curves": _curves(study),
+        "sample_efficiency": _sample_efficiency(study),
+        "games": _by_game(study),
+        "speed": _speed(study),
+    }
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    kept = list(rows)
+    return {name: [row[number] for row in kept] for number, name in enumerate(columns)}
+
+
+def _scores(study: Study) -> Table:
+    counted = {run.key for run in study.counted}
+    columns = ("agent", "env", "seed", "planned", "reached", "evaluations", "finished", "counted", "final",
+               "final_normalised", "maximum", "directory")  # fmt: skip
+    rows = []
+    for run in study.runs:
+        scale = study.scales.get(run.env)
+        normal = scale(run.final) if scale is not None and scale.usable else np.nan
+        rows.append((*run.key, run.planned, run.reached, len(run.scores), run.finished, run.key in counted, run.final,
+                     normal, run.maximum, str(run.path)))  # fmt: skip
+    return _table(columns, rows)
+
+
+def _normalisation(study: Study) -> Table:
+    return _table(
+        ("env", "zero", "one", "zero_is", "one_is", "aggregated"),
+        [(env, s.zero, s.one, s.zero_is, s.one_is, env in study.common) for env, s in study.scales.items()],
+    )
+
+
+def _aggregates(study: Study) -> Table:
+    rows = []
+    for agent in study.played if study.common else ():
+        for name, statistic in aggregates.MEASURES.items():
+            found = aggregates.estimate(statistic, study.normalised(agent))
+            rows.append((agent, name, found.value, found.low, found.high))
+    return _table(("agent", "measure", "value", "low", "high"), rows)
+
+
+def _profiles(study: Study) -> Table:
+    columns = ("agent", "tau", "share", "low", "high")
+    if not study.common:
+        return _table(columns, ())
+    scores = {agent: study.normalised(agent) for agent in study.played}
+    everything = np.concatenate([game for games in scores.values() for game in games])
+    # On Atari some scores are a hundred times human: beyond eight times there is little to see.
+    taus = np.linspace(min(0.0, everything.min()), max(1.0, min(everything.max(), 8.0)) * 1.02, 201)
+    rows: list[Any] = []
+    for agent, games in scores.items():
+        found = aggregates.profile(games, taus)
+        entries = (taus, found.value, found.low, found.high)
+        rows += [(agent, *row) for row in zip(*(array.tolist() for array in entries), strict=True)]
+    return _table(columns, rows)
+
+
+def _improvement(study: Study) -> Table:
+    rows = []
+    for number, agent in enumerate(study.played if study.common else ()):
+        for other in study.played[number + 1 :]:
+            found = aggregates.improvement(study.normalised(agent), study.normalised(other))
+            rows.append((agent, other, found.value, found.low, found.high))
+            rows.append((other, agent, 1 - found.value, 1 - found.high, 1 - found.low))
+    return _table(("agent", "other", "probability", "low", "high"), rows)
+
+
+def _curves(study: Study) -> Table:
+    """The mean evaluation over all seeds that came so far, unfinished runs among them."""
+    rows: list[Any] = []
+    for env in study.games:
+        for agent in study.played:
+            runs = [run for run in study.runs if (run.agent, run.env) == (agent, env) and len(run.scores)]
+            if not runs:
+                continue
+            steps = np.unique(np.concatenate([run.steps for run in runs]))
+            curves = np.full((len(runs), len(steps)), np.nan)
+            for curve, run in zip(curves, runs, strict=True):
+                curve[np.searchsorted(steps, run.steps)] = run.scores
+            found = aggregates.mean_curve(curves)
+            seeds = (~np.isnan(curves)).sum(axis=0)
+            entries = (steps, found.value, found.low, found.high, seeds)
+            rows += [(env, agent, *row) for row in zip(*(array.tolist() for array in entries), strict=True)]
+    return _table(("env", "agent", "step", "mean", "low", "high", "seeds"), rows)
+
+
+def _sample_efficiency(study: Study) -> Table:
+    rows = []
+    for agent in study.played if study.common else ():
+        at: dict[int, dict[str, list[float]]] = {}  # step -> game -> normalised scores
+        for run in study.runs:
+            if run.agent == agent and run.env in study.common:
+                for step, score in zip(run.steps.tolist(), run.scores.tolist(), strict=True):
+                    at.setdefault(step, {}).setdefault(run.env, []).append(study.scales[run.env](score))
+        steps = sorted(step for step, games in at.items() if len(games) == len(study.common))
+        for place in np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).round().astype(int)):
+            games = [np.array(scores) for scores in at[steps[place]].values()]
+            found = aggregates.estimate(aggregates.interquartile_mean, games)
+            rows.append((agent, steps[place], found.value, found.low, found.high, sum(map(len, games))))
+    return _table(("agent", "step", "IQM", "low", "high", "runs"), rows)
+
+
+def _by_game(study: Study) -> Table:
+    """Maximum and final scores, means over seeds with standard errors."""
+    rows = []
+    for env in study.games:
+        for agent in study.played:
+            runs = [run for run in study.counted if (run.agent, run.env) == (agent, env)]
+            if runs:
+                highest, last = [run.maximum for run in runs], [run.final for run in runs]
+                rows.append((env, agent, len(runs), *_mean_and_error(highest), *_mean_and_error(last)))
+    return _table(("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error"), rows)
+
+
+def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:
+    """The mean and its standard error, nan for one number."""
+    error = np.std(numbers, ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else np.nan
+    return float(np.mean(numbers)), float(error)
+
+
+def _speed(study: Study) -> Table:
+    """Seconds and steps a second of each run that has timed itself.
+
+    Steps that were done twice, since a process ended between two checkpoints, count once in the speed.
+    """
+    rows = []
+    for run in study.runs:
+        kept = dict(zip(run.timing["step"], run.timing["seconds"], strict=True))
+        if sum(kept.values()) > 0:
+            twice = sum(run.timing["seconds"]) - sum(kept.values())
+            speed = len(kept) * run.config.log_every / sum(kept.values())
+            rows.append((*run.key, sum(kept.values()), twice, speed))
+    return _table(("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second"), rows)

@@ -1,0 +1,72 @@
+"""A study on a Ray cluster of several nodes, one of which is killed: the same numbers as without any of that."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from edrl.studies.local import run_here
+from edrl.studies.plan import Planned, parse_settings, plan, write_plan
+from edrl.studies.ray_backend import run_on_ray
+from edrl.studies.work import is_done, steps_done
+
+pytestmark = [
+    pytest.mark.slow,
+    # Ray leaves files and sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SETTINGS = (
+    "steps=6000", "replay=2000", "learn_after=300", "target_every=100", "log_every=100", "evaluate_every=1000",
+    "evaluate_steps=50", "checkpoint_every=200", "batch=16", "epsilon_steps=500", "update_every=2",
+)  # fmt: skip
+FILES = ("metrics.csv", "evaluations.csv")
+
+
+def planned(study: Path) -> list[Planned]:
+    return write_plan(study, plan(["minatar/breakout"], ["dqn"], 3, "minatar", parse_settings(SETTINGS)))
+
+
+def contents(study: Path, runs: list[Planned]) -> dict[str, bytes]:
+    return {f"{run.name}/{file}": (study / run.name / file).read_bytes() for run in runs for file in FILES}
+
+
+def test_a_node_dies_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Two nodes with a run each, a third run waiting; one node is killed in the midst of its run."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    runs = planned(here)
+    assert run_here(here, runs, jobs=2, threads=1) == []
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    ray.init(address=cluster.address, log_to_driver=False)
+    killed: list[int] = []
+
+    def kill_a_node() -> None:
+        """When both have come past a few checkpoints."""
+        while sum(steps_done(there / run.name) >= 900 for run in runs) < 2:
+            time.sleep(0.05)
+        killed.extend(steps_done(there / run.name) for run in runs)
+        cluster.remove_node(nodes[0], allow_graceful=False)
+
+    planned(there)
+    killer = threading.Thread(target=kill_a_node)
+    killer.start()
+    try:
+        assert run_on_ray(there, runs, cluster.address, cpus=1) == []
+    finally:
+        killer.join()
+        ray.shutdown()
+        cluster.shutdown()
+    assert 0 < max(killed) < 6000
+    assert all(is_done(there, run.name, run.config) for run in runs)
+    assert contents(there, runs) == contents(here, runs)
+    # The killed run went on from its checkpoint, not from zero.
+    begun = [(there / run.name / "made.json").read_text().count('"commit"') for run in runs]
+    assert sorted(begun) == [1, 1, 2]
+    resumed = next(run for run, count in zip(runs, begun, strict=True) if count == 2)
+    assert '"step": 0' not in (there / resumed.name / "made.json").read_text()

@@ -1,0 +1,137 @@
+"""Studies: planned, grown, run on this machine, looked at."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edrl.commands.suite import Suite
+from edrl.deep.checkpoint import write_text
+from edrl.deep.config import preset
+from edrl.studies.estimate import sizes_of
+from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
+from edrl.studies.status import look_at
+from edrl.studies.work import Taken, is_locked, locked, work
+
+TINY = (
+    "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",
+    "evaluate_steps=20", "checkpoint_every=50", "batch=8", "epsilon_steps=100",
+)  # fmt: skip
+
+
+def test_a_plan_has_every_run_once_seed_by_seed() -> None:
+    settings = parse_settings(["steps=1000", "er-dqn.learning_rate=1e-4", "epsilon=[1, 0.2]", "network=minatar"])
+    runs = plan(["minatar5"], ["er-dqn", "dqn"], 2, "minatar", settings)
+    assert len({run.name for run in runs}) == len(runs) == 5 * 2 * 2
+    assert [run.config.seed for run in runs] == [0] * 10 + [1] * 10
+    assert runs[0].name == "minatar-asterix/er-dqn/seed-0"
+    assert {run.config.learning_rate for run in runs if run.config.agent == "er-dqn"} == {1e-4}
+    assert {run.config.learning_rate for run in runs if run.config.agent == "dqn"} == {2.5e-4}
+    assert runs[0].config.epsilon == (1, 0.2)
+    assert len(SUITES["atari57"]) == 57
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"games": ["minatar/brekout"]}, "minatar/breakout"),
+        ({"games": []}, "games"),
+        ({"games": ["minatar5", "minatar/asterix"]}, "none twice"),
+        ({"agents": ["er-dqm"]}, "er-dqn"),
+        ({"seeds": 0}, "seeds"),
+        ({"settings": {"stepz": 3}}, "stepz"),
+        ({"settings": {"c51.steps": 3}}, "the agents are er-dqn"),
+        ({"settings": {"seed": 3}}, "seed"),
+    ],
+)
+def test_mistakes_in_a_plan_are_named(change: dict[str, Any], words: str) -> None:
+    arguments: dict[str, Any] = {"games": ["minatar/breakout"], "agents": ["er-dqn"], "seeds": 1, "settings": {}}
+    arguments |= change
+    with pytest.raises(ValueError, match=words):
+        plan(arguments["games"], arguments["agents"], arguments["seeds"], "minatar", arguments["settings"])
+    with pytest.raises(ValueError, match="NAME=VALUE"):
+        parse_settings(["steps"])
+
+
+def test_a_study_grows_but_does_not_change(tmp_path: Path) -> None:
+    small = plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000})
+    assert write_plan(tmp_path, small) == small == read_plan(tmp_path)
+    more = plan(["minatar/breakout", "minatar/asterix"], ["dqn"], 2, "minatar", {"steps": 2000})
+    assert len(write_plan(tmp_path, more)) == 4
+    assert {run.config.steps for run in read_plan(tmp_path)} == {2000}
+    assert len(write_plan(tmp_path, more[:1])) == 4  # what was planned stays planned
+    with pytest.raises(ValueError, match=r"steps.*only grow"):
+        write_plan(tmp_path, small)
+    with pytest.raises(ValueError, match=r"gamma.*another directory"):
+        write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 2000, "gamma": 0.9}))
+    with pytest.raises(ValueError, match=r"no suite\.json"):
+        read_plan(tmp_path / "nowhere")
+
+
+def test_sizes_are_those_of_the_paper() -> None:
+    """A million transitions of 84 x 84 bytes: about 7.1 kB each, under 8 GB."""
+    sizes = sizes_of(preset("paper", env="pong"))
+    assert 7.05e9 < sizes.memory < 8e9
+    assert 7.05e9 < sizes.disk < 10e9
+
+
+def test_locks_keep_others_out(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path / "lock")
+    with locked(tmp_path / "lock"):
+        assert is_locked(tmp_path / "lock")
+        with pytest.raises(Taken, match="somebody else"), locked(tmp_path / "lock"):
+            pass
+    assert not is_locked(tmp_path / "lock")
+
+
+def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
+    settings = parse_settings(TINY)
+    first, second = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 2, "minatar", settings))
+    assert look_at(tmp_path, first).state == "waiting"
+    work(tmp_path, first.name)
+    assert look_at(tmp_path, first).state == "done"
+    metrics = (tmp_path / first.name / "metrics.csv").read_text()
+    write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 350}))
+    assert look_at(tmp_path, read_plan(tmp_path)[0]).state == "waiting"
+    work(tmp_path, first.name)  # longer than was planned: from where it was
+    assert (tmp_path / first.name / "metrics.csv").read_text().startswith(metrics)
+    assert look_at(tmp_path, read_plan(tmp_path)[0]).step == 350
+    (tmp_path / second.name).mkdir(parents=True)
+    shutil.copytree(tmp_path / first.name, tmp_path / second.name, dirs_exist_ok=True)
+    with pytest.raises(ValueError, match="other settings"):
+        work(tmp_path, second.name)
+    assert "other settings" in look_at(tmp_path, second).reason
+    with locked(tmp_path / second.name / "lock"):
+        assert look_at(tmp_path, second).state == "running"
+        with pytest.raises(Taken):
+            work(tmp_path, second.name, patience=0)
+
+
+@pytest.mark.slow
+def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two runs, of which one is stopped by a damaged checkpoint; the other ends; mended, the same command goes on."""
+    study = tmp_path / "study"
+    command = Suite(("minatar/breakout",), ("dqn",), 2, "minatar", TINY, study, jobs=1)
+    with locked(study / "driver.lock"):
+        assert command() == 2
+        assert "somebody else" in capsys.readouterr().out
+    assert dataclasses.replace(command, dry_run=True)() == 0
+    assert "2 of 2 runs are left: 600 agent steps" in " ".join(capsys.readouterr().out.split())
+    first, second = read_plan(study)
+    damaged = study / second.name / "checkpoint-000000000100"
+    damaged.mkdir(parents=True)
+    write_text(study / second.name / "config.json", second.config.to_json())
+    assert command() == 1
+    assert look_at(study, first).state == "done"
+    assert look_at(study, second).state == "failed"
+    assert "not a checkpoint" in look_at(study, second).reason
+    shutil.rmtree(study / second.name)
+    assert look_at(study, second).state == "waiting"
+    assert command() == 0
+    assert command() == 0  # nothing is left to do
+    assert Suite(status=study)() == 0
+    assert "2 done, 0 running, 0 failed, 0 waiting; 600 of 600 steps" in capsys.readouterr().out
+    metrics = [(study / run.name / "metrics.csv").read_text() for run in (first, second)]
+    assert metrics[0] != metrics[1]
