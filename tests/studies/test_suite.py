@@ -31,6 +31,9 @@ def test_a_plan_has_every_run_once_seed_by_seed() -> None:
     assert {run.config.learning_rate for run in runs if run.config.agent == "dqn"} == {2.5e-4}
     assert runs[0].config.epsilon == (1, 0.2)
     assert len(SUITES["atari57"]) == 57
+    variant = plan(["minatar/breakout"], ["er-dqn:scipy-root"], 1, "minatar")[0]
+    assert variant.name == "minatar-breakout/er-dqn-scipy-root/seed-0"
+    assert variant.config.label == "ER-DQN (scipy-root)"
 
 
 @pytest.mark.parametrize(

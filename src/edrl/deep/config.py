@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -103,6 +104,12 @@ class Config:
         if self.replay < self.learn_after:
             raise fail("replay", self.replay, f"it must hold the {self.learn_after} steps before the first update")
 
+    @property
+    def label(self) -> str:
+        """The agent's name for people, with its imputation if that is not its own."""
+        name = AGENTS[self.agent]
+        return name if self.imputation is None else f"{name} ({self.imputation})"
+
     def family(self) -> Statistics:
         """The agent's statistics and imputation strategy."""
         family = algorithm(AGENTS[self.agent], self.size, self.support)
@@ -135,6 +142,12 @@ class Config:
                 raise fail("config", name, "this version of edrl has no such setting")
         entries = {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in entries.items()}
         return cls(**entries)
+
+
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Agents' labels as `AGENTS` lists them, a variant after the agent that it varies."""
+    order = list(AGENTS.values())
+    return sorted(labels, key=lambda label: (order.index(label.split(" (")[0]), label))
 
 
 _CLASSIC: dict[str, Any] = {

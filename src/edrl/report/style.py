@@ -26,6 +26,7 @@ COLOURS: dict[str, str] = {
     "QR-DQN": "#E69F00",
     "QR-DQN-imputation": "#882255",
     "ER-DQN": "#009E73",
+    "ER-DQN (scipy-root)": "#56B4E9",
     "ER-DQN-naive": "#D55E00",
     "bound": "#000000",
 }
@@ -47,6 +48,18 @@ MARKERS: dict[str, str] = {
     "ER-DQN-naive": "^",
 }
 
+
+def colour(agent: str) -> str:
+    """An agent's colour; a variant without one of its own, "ER-DQN (exact-spline)", has one of the spares."""
+    return COLOURS.get(agent) or _SPARE[sum(agent.encode()) % len(_SPARE)]
+
+
+def marker(agent: str) -> str:
+    """An agent's marker."""
+    return MARKERS.get(agent, "d")
+
+
+_SPARE = ("#332288", "#999933", "#AA4499", "#661100")
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10.5,

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter
 
-from edrl.deep.config import AGENTS
+from edrl.deep.config import in_order
 from edrl.experiments.experiment import Drawing, Table, select
 from edrl.report import style
 
@@ -18,6 +18,7 @@ _MEASURES = {
 }
 QUESTIONS = (
     ("ER-DQN", "ER-DQN-naive"),  # does imputation help expectiles
+    ("ER-DQN", "ER-DQN (scipy-root)"),  # and exact imputation over the paper's
     ("QR-DQN-imputation", "QR-DQN"),  # and Huber quantiles
     ("ER-DQN", "QR-DQN"),
     ("ER-DQN", "QR-DQN-imputation"),
@@ -38,7 +39,7 @@ def label(env: str) -> str:
 
 def agents_in(rows: Table) -> list[str]:
     """The agents of a table, in the order in which the config lists them."""
-    return [agent for agent in AGENTS.values() if agent in rows["agent"]]
+    return in_order(set(rows["agent"]))
 
 
 def grouped(rows: Table, *names: str) -> dict[tuple[Any, ...], dict[str, np.ndarray]]:
@@ -72,10 +73,10 @@ def aggregates(rows: Table) -> Drawing:
 
 
 def _interval(axes: Any, place: float, value: float, low: float, high: float, agent: str) -> None:
-    colour = style.COLOURS[agent]
+    colour = style.colour(agent)
     if not np.isnan(low):
         axes.plot([low, high], [place, place], color=colour, linewidth=6, alpha=0.35, solid_capstyle="butt")
-    axes.plot([value], [place], style.MARKERS[agent], color=colour, markersize=6)
+    axes.plot([value], [place], style.marker(agent), color=colour, markersize=6)
 
 
 def profiles(rows: Table) -> Drawing:
@@ -83,10 +84,8 @@ def profiles(rows: Table) -> Drawing:
     figure, axes = style.axes(width=8, height=3.9)
     for agent in agents_in(rows):
         found = select(rows, agent=agent)
-        axes.plot(found["tau"], found["share"], color=style.COLOURS[agent], label=agent)
-        axes.fill_between(
-            found["tau"], found["low"], found["high"], color=style.COLOURS[agent], alpha=0.15, linewidth=0
-        )
+        axes.plot(found["tau"], found["share"], color=style.colour(agent), label=agent)
+        axes.fill_between(found["tau"], found["low"], found["high"], color=style.colour(agent), alpha=0.15, linewidth=0)
     axes.set(xlabel="normalised final score τ", ylabel="share of runs with a score > τ", ylim=(-0.02, 1.02))
     axes.margins(x=0)
     _legend_outside(figure, agents_in(rows))
@@ -159,7 +158,7 @@ def curves(rows: Table, expected: dict[tuple[str, str], int]) -> Drawing:
     for axes, env in zip(panels.flat, games, strict=False):
         for agent in agents:
             if (env, agent) in found:
-                fewer |= _curve(axes, found[env, agent], style.COLOURS[agent], expected[env, agent])
+                fewer |= _curve(axes, found[env, agent], style.colour(agent), expected[env, agent])
         axes.set_title(label(env))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: _short(score)))
@@ -198,9 +197,9 @@ def sample_efficiency(rows: Table) -> Drawing:
     for agent in agents_in(rows):
         found = select(rows, agent=agent)
         marker = "." if len(found["step"]) == 1 else ""
-        axes.plot(found["step"], found["IQM"], color=style.COLOURS[agent], marker=marker)
+        axes.plot(found["step"], found["IQM"], color=style.colour(agent), marker=marker)
         axes.fill_between(
-            found["step"], found["low"], found["high"], color=style.COLOURS[agent], alpha=0.15, linewidth=0
+            found["step"], found["low"], found["high"], color=style.colour(agent), alpha=0.15, linewidth=0
         )
     axes.set(xlabel="agent steps", ylabel="interquartile mean\nof normalised scores")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -216,5 +215,5 @@ def sample_efficiency(rows: Table) -> Drawing:
 
 def _legend_outside(figure: Any, agents: list[str], columns: int = 3) -> None:
     """Above the panels, where it covers no curve."""
-    handles = [Line2D([], [], color=style.COLOURS[agent], linewidth=3, label=agent) for agent in agents]
+    handles = [Line2D([], [], color=style.colour(agent), linewidth=3, label=agent) for agent in agents]
     figure.legend(handles=handles, loc="outside upper center", ncols=min(len(agents), 6 if columns > 1 else 3))

@@ -37,12 +37,13 @@ def plan(
 ) -> list[Planned]:
     """All runs, seed by seed: what is done at any time is as balanced as it can be.
 
-    `settings` replace the preset's: `{"steps": 1_000_000}` for all agents, `{"er-dqn.learning_rate": 1e-4}` for one.
+    An agent with another imputation is named with it: "er-dqn:scipy-root". `settings` replace the preset's:
+    `{"steps": 1_000_000}` for all agents, `{"er-dqn.learning_rate": 1e-4}` for one.
     """
     check_count("seeds", seeds, 1)
     for agent in agents:
-        if agent not in AGENTS:
-            raise fail("agents", agent, f"it must be one of {', '.join(AGENTS)}")
+        if agent.partition(":")[0] not in AGENTS:
+            raise fail("agents", agent, f"it must be one of {', '.join(AGENTS)}, or AGENT:IMPUTATION")
     listed = [game for entry in games for game in SUITES.get(entry, (entry,))]
     for name, values in (("games", listed), ("agents", list(agents))):
         if not values or len(set(values)) < len(values):
@@ -52,8 +53,8 @@ def plan(
     _check_settings(settings or {}, agents)
     return [
         Planned(
-            f"{game.replace('/', '-')}/{agent}/seed-{seed}",
-            preset(preset_name, **{"env": game, "agent": agent, "seed": seed, **_settings_of(agent, settings or {})}),
+            f"{game.replace('/', '-')}/{agent.replace(':', '-')}/seed-{seed}",
+            preset(preset_name, **{"env": game, "seed": seed, **_settings_of(agent, settings or {})}),
         )
         for seed in range(seeds)
         for game in listed
@@ -63,9 +64,11 @@ def plan(
 
 def _settings_of(agent: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those for all, then the agent's own."""
+    name, colon, imputation = agent.partition(":")
+    named = {"agent": name, "imputation": imputation} if colon else {"agent": name}
     for_all = {name: value for name, value in settings.items() if "." not in name}
     own = {name.split(".")[1]: value for name, value in settings.items() if name.split(".")[0] == agent}
-    return for_all | own
+    return named | for_all | own
 
 
 def _check_settings(settings: Mapping[str, Any], agents: Sequence[str]) -> None:
@@ -106,7 +109,7 @@ def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     merged = list((before | {run.name: run for run in runs}).values())
     out.mkdir(parents=True, exist_ok=True)
     entries = [
-        {"name": run.name, "agent": run.config.agent, "env": run.config.env, "seed": run.config.seed,
+        {"name": run.name, "agent": run.config.label, "env": run.config.env, "seed": run.config.seed,
          "config": dataclasses.asdict(run.config)}
         for run in merged
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.config import AGENTS, Config
+from edrl.deep.config import AGENTS, Config, in_order
 from edrl.experiments import atari
 from edrl.experiments.experiment import Table, Tables, read_csv
 from edrl.report import aggregates
@@ -44,7 +44,7 @@ class RunResult:
 
     @property
     def agent(self) -> str:
-        return AGENTS[self.config.agent]
+        return self.config.label
 
     @property
     def env(self) -> str:
@@ -101,7 +101,7 @@ class Study:
     def agents(self) -> list[str]:
         """In the order in which the config lists them."""
         found = {run.agent for run in self.runs} | {agent for agent, _, _ in self.planned}
-        return [agent for agent in AGENTS.values() if agent in found]
+        return in_order(found)
 
     @cached_property
     def played(self) -> list[str]:
@@ -178,7 +178,8 @@ def read_study(directories: Sequence[Path]) -> Study:
     if not any(len(run.scores) for run in runs.values()):
         named = ", ".join(map(str, directories))
         raise fail("DIR", named, f"no run in it has been evaluated yet ({len(runs)} begun, {len(planned)} planned)")
-    order = sorted(runs.values(), key=lambda run: (run.env, list(AGENTS.values()).index(run.agent), run.config.seed))
+    places_of = {agent: place for place, agent in enumerate(in_order({run.agent for run in runs.values()}))}
+    order = sorted(runs.values(), key=lambda run: (run.env, places_of[run.agent], run.config.seed))
     return Study(tuple(order), frozenset(planned))
 
 
@@ -212,7 +213,7 @@ def _read_run(path: Path, planned: dict[Key, int]) -> RunResult:
     steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
     timing = _numbers(path / "timing.csv", ("step", "seconds"))
     made = json.loads((path / "made.json").read_text()) if (path / "made.json").exists() else []
-    goal = max(config.steps, planned.get((AGENTS[config.agent], config.env, config.seed), 0))
+    goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
     reached = max([_last_step(path / "metrics.csv"), *steps.tolist()])
     makers = tuple(made) if isinstance(made, list) else (made,)
     return RunResult(path, config, goal, reached, steps, scores, timing, makers)
