@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
+DOPAMINE := .venv-dopamine
 
-.PHONY: reproduce reproduce-full test test-slow test-search test-page lint types layers check benchmark clean
+.PHONY: reproduce reproduce-full test test-slow test-search test-page lint types layers check benchmark benchmark-peers clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +45,24 @@ check: lint types layers test  ## everything that .ci/run checks
 
 benchmark: $(VENV)/installed  ## side-by-side measurements, written to benchmarks/results
 	$(BIN)/python -m benchmarks
+
+$(PEERS)/installed:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
+	$(PEERS)/bin/python -m pip install --quiet sb3-contrib==2.9.2 ale-py gymnasium opencv-python-headless MinAtar tensorboard setuptools
+	$(PEERS)/bin/python -m pip install --quiet --no-deps cleanrl==0.4.8
+	touch $@
+
+$(DOPAMINE)/installed:
+	$(PYTHON) -m venv $(DOPAMINE)
+	$(DOPAMINE)/bin/python -m pip install --quiet --upgrade pip
+	$(DOPAMINE)/bin/python -m pip install --quiet dopamine-rl==4.1.2
+	$(DOPAMINE)/bin/python -m pip uninstall --quiet --yes tensorflow-probability
+	$(DOPAMINE)/bin/python -m pip install --quiet tfp-nightly
+	touch $@
+
+benchmark-peers: $(VENV)/installed $(PEERS)/installed $(DOPAMINE)/installed  ## training beside agents of other projects
+	$(BIN)/python -m benchmarks training
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache

@@ -101,8 +101,8 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
     work(tmp_path, first.name)  # longer than was planned: from where it was
     assert (tmp_path / first.name / "metrics.csv").read_text().startswith(metrics)
     assert look_at(tmp_path, read_plan(tmp_path)[0]).step == 350
-    (tmp_path / second.name).mkdir(parents=True)
-    shutil.copytree(tmp_path / first.name, tmp_path / second.name, dirs_exist_ok=True)
+    (tmp_path / second.name / "checkpoint-000000000100").mkdir(parents=True)
+    write_text(tmp_path / second.name / "config.json", first.config.to_json())
     with pytest.raises(ValueError, match="other settings"):
         work(tmp_path, second.name)
     assert "other settings" in look_at(tmp_path, second).reason
