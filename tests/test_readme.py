@@ -11,9 +11,10 @@ from edrl.experiments import EXPERIMENTS
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "docs/quickstart.md", "docs/add-a-statistic.md", "docs/reproduce.md", "docs/deep.md"]
-)
+PAGES = ("README.md", *(f"docs/{name}.md" for name in ("quickstart", "add-a-statistic", "reproduce", "deep", "report")))
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks

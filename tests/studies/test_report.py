@@ -14,7 +14,8 @@ from edrl.commands.report import Report
 from edrl.deep.config import preset
 from edrl.experiments.experiment import read_csv, select, write_csv
 from edrl.studies.report import write_report
-from edrl.studies.results import measure, random_scores, read_study
+from edrl.studies.results import random_scores, read_study
+from edrl.studies.tables import measure
 
 STEPS = 1000
 

@@ -12,7 +12,8 @@ from rich.text import Text
 from edrl.experiments.experiment import Table as Rows
 from edrl.experiments.experiment import select
 from edrl.studies.figures import agents_in
-from edrl.studies.report import interval, write_report
+from edrl.studies.report import write_report
+from edrl.studies.sections import interval
 
 
 @dataclass(frozen=True)
