@@ -33,10 +33,10 @@ def test_nature_network() -> None:
     """84 x 84 x 4 bytes to 20 x 20 x 32, 9 x 9 x 64, 7 x 7 x 64, 512; parameters uniform in +-1/sqrt(fan_in)."""
     network = network_for("nature", (84, 84, 4), 6, 11)
     parameters = network.init(jax.random.key(0))
-    shapes = [(32, 256), (64, 512), (64, 576), (512, 3136), (66, 512)]
+    shapes = [(32, 256), (64, 512), (64, 576), (3136, 512), (512, 66)]
     assert [layer["weight"].shape for layer in parameters] == shapes
-    for layer in parameters:
-        bound = layer["weight"].shape[1] ** -0.5
+    for layer, inputs in zip(parameters, (256, 512, 576, 3136, 512), strict=True):
+        bound = inputs**-0.5
         for leaf in layer.values():
             assert float(jnp.abs(leaf).max()) <= bound
         assert float(layer["weight"].std()) == pytest.approx(bound / 3**0.5, rel=0.05)

@@ -18,7 +18,7 @@ from edrl.core.check import fail
 NetworkName = Literal["nature", "minatar", "mlp"]
 
 Parameters = list[dict[str, jax.Array]]
-"""One entry a layer: a weight [outputs, inputs] and a bias [outputs]."""
+"""One entry a layer: a bias [outputs] and a weight, of convolutions [filters, inputs], of others [inputs, outputs]."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,11 @@ class Network:
         """Random parameters."""
         sizes = self._layer_sizes()
         keys = jax.random.split(key, len(sizes))
-        return [_dense(layer_key, *size) for layer_key, size in zip(keys, sizes, strict=True)]
+        return [
+            # The layouts in which XLA's matrix products are fast, weight gradients and single observations included.
+            _layer(layer_key, *size, by_filter=depth < len(self.convolutions))
+            for depth, (layer_key, size) in enumerate(zip(keys, sizes, strict=True))
+        ]
 
     def _layer_sizes(self) -> list[tuple[int, int]]:
         shape, sizes = self.observation_shape, []
@@ -60,16 +64,15 @@ class Network:
     def __call__(self, parameters: Parameters, observations: Any) -> Any:
         """Outputs [batch, action, output] of observations [batch, ...], of any dtype."""
         x, scale = observations, self.scale
-        for depth, weights in enumerate(parameters):
-            if depth < len(self.convolutions):
-                x = _patches(x, self.convolutions[depth])  # of bytes as they are: a quarter of the memory to move
-            elif depth == len(self.convolutions):
-                x = x.reshape(len(x), -1)
-            x = x.astype(jnp.float32) @ (scale * weights["weight"]).T + weights["bias"]
-            if depth + 1 < len(parameters):
-                x = jax.nn.relu(x)
-            scale = 1.0
-        return x.reshape(-1, self.num_actions, self.num_outputs)
+        for layer, weights in zip(self.convolutions, parameters, strict=False):
+            # Patches are cut from bytes as they are: a quarter of the memory to move.
+            patches = _patches(x, layer).astype(jnp.float32)
+            x, scale = jax.nn.relu(patches @ (scale * weights["weight"]).T + weights["bias"]), 1.0
+        x = x.reshape(len(x), -1).astype(jnp.float32) * scale
+        *hidden, last = parameters[len(self.convolutions) :]
+        for weights in hidden:
+            x = jax.nn.relu(x @ weights["weight"] + weights["bias"])
+        return (x @ last["weight"] + last["bias"]).reshape(-1, self.num_actions, self.num_outputs)
 
 
 def network_for(name: NetworkName, observation_shape: Sequence[int], num_actions: int, num_outputs: int) -> Network:
@@ -85,11 +88,13 @@ def network_for(name: NetworkName, observation_shape: Sequence[int], num_actions
     raise fail("network", name, "it must be 'nature', 'minatar' or 'mlp'")
 
 
-def _dense(key: jax.Array, inputs: int, outputs: int) -> dict[str, jax.Array]:
+def _layer(key: jax.Array, inputs: int, outputs: int, *, by_filter: bool) -> dict[str, jax.Array]:
     key_weight, key_bias = jax.random.split(key)
     bound = inputs**-0.5
     return {
-        "weight": jax.random.uniform(key_weight, (outputs, inputs), minval=-bound, maxval=bound),
+        "weight": jax.random.uniform(
+            key_weight, (outputs, inputs) if by_filter else (inputs, outputs), minval=-bound, maxval=bound
+        ),
         "bias": jax.random.uniform(key_bias, (outputs,), minval=-bound, maxval=bound),
     }
 
