@@ -69,6 +69,34 @@ def test_transitions_are_those_of_the_stream(stack: int, n_step: int, capacity: 
             np.testing.assert_array_equal(batch.next_observations[row], observation(stream, now, stack))
 
 
+@pytest.mark.parametrize("capacity", [40, 1000])
+def test_lanes_are_memories_of_their_own(capacity: int) -> None:
+    """Streams that come in turns, of unequal length, are kept apart; all their transitions can be drawn."""
+    alone = [filled(capacity, 2, 3, steps, seed) for seed, steps in enumerate((60, 90, 0))]
+    replay = Replay(3 * capacity, (2,), np.float32, 2, 3, gamma=0.9, lanes=3)
+    for time in range(max(len(stream) for _, stream in alone)):
+        for lane, (_, stream) in enumerate(alone):
+            if time < len(stream):
+                entry = stream[time]
+                if entry["action"] is None:
+                    replay.add_last(entry["frame"], lane)
+                else:
+                    reward, terminal = entry["reward"], entry["terminal"]
+                    replay.add(entry["frame"], entry["action"], reward, terminal, entry["start"], lane)
+    assert len(replay) == sum(len(single) for single, _ in alone)
+    expected = set()
+    for lane, (single, stream) in enumerate(alone):
+        oldest = int(single.oldest[0])
+        times = np.array([
+            time for time in range(oldest + (1 if oldest else 0), len(stream) - 3) if stream[time]["action"] is not None
+        ], int)  # fmt: skip
+        for one, other in zip(single.gather(times), replay.gather(times, np.full(len(times), lane)), strict=True):
+            np.testing.assert_array_equal(one, other)
+        expected |= {observations.tobytes() for observations in single.gather(times).observations}
+    drawn = replay.sample(np.random.default_rng(0), 5000)
+    assert {observations.tobytes() for observations in drawn.observations} == expected
+
+
 def test_samples_are_uniform_over_complete_transitions() -> None:
     """Every time that begins a transition is drawn about equally often, and no other."""
     replay, stream = filled(60, 2, 1, 100)

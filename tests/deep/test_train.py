@@ -11,6 +11,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from tests.deep.probes import KINDS, Probe
@@ -64,10 +65,12 @@ def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
     assert run.learner.online[-1]["bias"].shape == (2 * 3,)
 
 
-@pytest.mark.parametrize("env", ["minatar/breakout", "minatar/seaquest"])
-def test_a_resumed_run_is_the_run(env: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("env", "envs"), [("minatar/breakout", 1), ("minatar/seaquest", 10)])
+def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path) -> None:
     """Stopped at any step, also between two checkpoints, and resumed: the same files to the last digit."""
-    config = preset("minatar", **{**SMALL, "network": "minatar"}, env=env)
+    config = preset(
+        "minatar", **{**SMALL, "network": "minatar"}, env=env, envs=envs, update_every=1 if envs == 1 else 5
+    )
     whole = train(config, tmp_path / "whole")
     for stop in (137, 250):
         out = tmp_path / f"stopped-{stop}"
@@ -83,7 +86,21 @@ def test_a_resumed_run_is_the_run(env: str, tmp_path: Path) -> None:
             assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
         for one, other in zip(whole.learner.online, again.learner.online, strict=True):
             np.testing.assert_array_equal(one["weight"], other["weight"])
-        assert again.replay.added == whole.replay.added
+        np.testing.assert_array_equal(again.replay.added, whole.replay.added)
+
+
+def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None:
+    """As many steps, updates and transitions as with one; every lane plays an episode of its own."""
+    config = Config(env="probe", **{**SMALL, "envs": 4, "update_every": 2, "evaluate_every": 0, "batch": 8})
+    run = Run(config, tmp_path / "run", env=Probe("both"))
+    run.begin()
+    while run.step < 120:
+        run.advance()
+    assert run.step == 120
+    assert len(run._each_loss()) == (120 - 100) // 2
+    assert int((run.replay.actions >= 0).sum()) == 120
+    assert len({run.replay.frames[run.replay.place(np.arange(25), lane)].tobytes() for lane in range(4)}) == 4
+    assert not np.array_equal(*(run.agent.network.init(jax.random.key(0))[0]["bias"], run.learner.online[0]["bias"]))
 
 
 def test_one_seed_repeats_and_two_differ(tmp_path: Path) -> None:
@@ -117,7 +134,7 @@ def test_a_foreign_or_newer_checkpoint_is_refused(finished: Path) -> None:
     newest = checkpoint.found(finished)[0]
     manifest = newest / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 1', '"version": 99'))
+    manifest.write_text(text.replace('"version": 2', '"version": 99'))
     with pytest.raises(checkpoint.CheckpointError, match="format 99"):
         resume(finished, env=Probe("both"))
     manifest.unlink()
@@ -214,6 +231,8 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         ({"imputation": "guess"}, "scipy-root"),
         ({"replay": 10}, "replay"),
         ({"batch": 0}, "batch"),
+        ({"envs": 3}, "multiple"),
+        ({"envs": 10, "update_every": 4}, "must divide"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], words: str) -> None:

@@ -59,7 +59,7 @@ class Play:
         rng = np.random.default_rng(self.seed)
         pictures, score, ended, step = [], 0.0, False, 0
         while step < self.steps and not ended:
-            observation = history.observation()[None]
+            observation = history.observations()
             action = int(np.asarray(loaded.agent.greedy(loaded.learner.online, observation))[0])
             if step % self.every == 0:
                 returns = loaded.agent.returns(loaded.learner.online, observation)

@@ -88,6 +88,14 @@ class Agent:
     @partial(jax.jit, static_argnames="self", donate_argnames="learner", compiler_options=_IN_ORDER)
     def update(self, learner: Learner, batch: Batch) -> tuple[Learner, Any]:
         """One step of Adam, and the loss before it."""
+        return self._step(learner, batch)
+
+    @partial(jax.jit, static_argnames="self", donate_argnames="learner", compiler_options=_IN_ORDER)
+    def updates(self, learner: Learner, batches: Batch) -> tuple[Learner, Any]:
+        """Steps of Adam, one after the other, for batches [update, batch, ...], and the loss before each."""
+        return jax.lax.scan(self._step, learner, batches)
+
+    def _step(self, learner: Learner, batch: Batch) -> tuple[Learner, Any]:
         targets = jax.lax.stop_gradient(self.targets(learner, batch))
         loss, gradient = jax.value_and_grad(self.loss)(learner.online, batch, targets)
         changes, optimiser = self._adam.update(gradient, learner.optimiser)

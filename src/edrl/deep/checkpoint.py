@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
 KEPT = 2  # how many checkpoints stay
 
 

@@ -54,6 +54,8 @@ class Config:
     """Discount factor."""
     n_step: int = 1
     """Rewards before bootstrapping."""
+    envs: int = 1
+    """Environments that are played side by side; a step of each counts, and updates that fall due are made at once."""
     double: bool = False
     """Choose the next action by the online network, as Double DQN does."""
     learning_rate: float = 5e-5
@@ -95,7 +97,13 @@ class Config:
             check_count(name, getattr(self, name), 1)
         for name in ("seed", "evaluate_every", "epsilon_steps"):
             check_count(name, getattr(self, name), 0)
-        check_count("learn_after", self.learn_after, self.n_step + 2)
+        check_count("envs", self.envs, 1)
+        for name in ("steps", "target_every", "log_every", "evaluate_every", "checkpoint_every"):
+            if getattr(self, name) % self.envs:
+                raise fail(name, getattr(self, name), f"{self.envs} envs step at once: it must be a multiple of that")
+        if self.envs % self.update_every and self.update_every % self.envs:
+            raise fail("update_every", self.update_every, f"one of it and envs ({self.envs}) must divide the other")
+        check_count("learn_after", self.learn_after, self.envs * (self.n_step + 2))
         check_number("gamma", self.gamma, 0.0, 1.0)
         check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
         check_number("evaluate_epsilon", self.evaluate_epsilon, 0.0, 1.0)

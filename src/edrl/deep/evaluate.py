@@ -12,34 +12,36 @@ from edrl.deep.networks import Parameters
 
 @dataclass
 class History:
-    """The last frames of an episode, from which an observation is made."""
+    """The last frames of episodes that are played side by side, from which observations are made."""
 
-    frames: np.ndarray  # [stack, ...], oldest first
-    fresh: bool = True  # whether the newest frame is its episode's first
+    frames: np.ndarray  # [lane, stack, ...], oldest first
+    fresh: np.ndarray  # [lane]: whether the newest frame is its episode's first
 
-    @property
-    def newest(self) -> np.ndarray:
-        return self.frames[-1]
+    def newest(self, lane: int = 0) -> np.ndarray:
+        return self.frames[lane, -1]
 
-    def begin(self, frame: np.ndarray) -> None:
+    def begin(self, frame: np.ndarray, lane: int = 0) -> None:
         """A new episode: frames before its first are zero."""
-        self.frames = np.zeros_like(self.frames)
-        self.frames[-1] = frame
-        self.fresh = True
+        self.frames[lane] = 0
+        self.frames[lane, -1] = frame
+        self.fresh[lane] = True
 
-    def append(self, frame: np.ndarray) -> None:
+    def append(self, frame: np.ndarray, lane: int = 0) -> None:
         """The next frame of the same episode."""
-        self.frames = np.concatenate([self.frames[1:], frame[None]])
-        self.fresh = False
+        self.frames[lane, :-1] = self.frames[lane, 1:]
+        self.frames[lane, -1] = frame
+        self.fresh[lane] = False
 
-    def observation(self) -> np.ndarray:
-        """As replay memory gives it: [..., stack], or the plain frame if the stack is 1."""
-        return self.frames[0] if len(self.frames) == 1 else np.moveaxis(self.frames, 0, -1)
+    def observations(self) -> np.ndarray:
+        """As replay memory gives them: [lane, ..., stack], or plain frames if the stack is 1."""
+        # A copy: what JAX computes from it later must not see frames that come later.
+        return np.array(self.frames[:, 0] if self.frames.shape[1] == 1 else np.moveaxis(self.frames, 1, -1))
 
 
-def history_for(environment: Environment) -> History:
+def history_for(environment: Environment, lanes: int = 1) -> History:
     """An empty history for an environment's frames."""
-    return History(np.zeros((environment.stack, *environment.frame_shape), environment.frame_dtype))
+    shape = (lanes, environment.stack, *environment.frame_shape)
+    return History(np.zeros(shape, environment.frame_dtype), np.ones(lanes, bool))
 
 
 @dataclass
@@ -73,7 +75,7 @@ def evaluate(
     score, length, taken = 0.0, 0, 0
     while (steps is None or taken < steps) and (episodes is None or len(found.scores) < episodes):
         if not found.scores and length in remember:
-            found.remembered[length] = np.array(history.observation())
+            found.remembered[length] = history.observations()[0]
         action = _act(agent, parameters, history, rng, epsilon, environment.num_actions)
         after = environment.step(action)
         score, length, taken = score + after.score, length + 1, taken + 1
@@ -93,4 +95,4 @@ def evaluate(
 def _act(agent: Agent, parameters: Parameters, history: History, rng: Any, epsilon: float, num_actions: int) -> int:
     if rng.random() < epsilon:
         return int(rng.integers(num_actions))
-    return int(np.asarray(agent.greedy(parameters, history.observation()[None]))[0])
+    return int(np.asarray(agent.greedy(parameters, history.observations()))[0])

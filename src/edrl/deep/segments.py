@@ -13,24 +13,24 @@ _FIELDS = ("frames", "actions", "rewards", "terminals", "starts")
 
 @dataclass
 class Segments:
-    """The files of a replay memory, oldest first: name, the time after the last entry in it, checksum."""
+    """The files of a replay memory, oldest first: name, the times [lane] after the last entries in it, checksum."""
 
     directory: Path
-    files: list[tuple[str, int, str]] = field(default_factory=list)
+    files: list[tuple[str, np.ndarray, str]] = field(default_factory=list)
 
     def write(self, replay: Replay) -> dict[str, str]:
         """Bring the disk up to date; returns the files that hold the memory now, with checksums."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        oldest = replay.added - len(replay)
-        first = max(oldest, self.files[-1][1] if self.files else 0)
-        if first < replay.added:
-            times = np.arange(first, replay.added)
-            arrays = {name: getattr(replay, name)[times % replay.capacity] for name in _FIELDS}
-            name = f"{replay.added:015d}.npz"
-            write_arrays(self.directory / name, {"times": times, **arrays})
-            self.files.append((name, replay.added, checksum(self.directory / name)))
+        first = np.maximum(replay.oldest, self.files[-1][1]) if self.files else replay.oldest
+        if np.any(first < replay.added):
+            lanes = np.repeat(np.arange(replay.lanes), replay.added - first)
+            times = np.concatenate([np.arange(*span) for span in zip(first, replay.added, strict=True)])
+            arrays = {name: getattr(replay, name)[replay.place(times, lanes)] for name in _FIELDS}
+            name = f"{replay.added.sum():015d}.npz"
+            write_arrays(self.directory / name, {"lanes": lanes, "times": times, **arrays})
+            self.files.append((name, replay.added.copy(), checksum(self.directory / name)))
         # Files whose entries have all been overwritten are no longer needed; `checkpoint.save` deletes them.
-        self.files = [entry for entry in self.files if entry[1] > oldest]
+        self.files = [entry for entry in self.files if np.any(entry[1] > replay.oldest)]
         return {name: total for name, _, total in self.files}
 
     def read(self, replay: Replay, files: dict[str, str]) -> None:
@@ -38,8 +38,8 @@ class Segments:
         self.files = []
         for name, total in sorted(files.items()):
             arrays = read_arrays(self.directory / name)
-            times = arrays["times"]
+            lanes, times = arrays["lanes"], arrays["times"]
             for column in _FIELDS:
-                getattr(replay, column)[times % replay.capacity] = arrays[column]
-            replay.added = int(times[-1]) + 1
-            self.files.append((name, replay.added, total))
+                getattr(replay, column)[replay.place(times, lanes)] = arrays[column]
+            np.maximum.at(replay.added, lanes, times + 1)
+            self.files.append((name, replay.added.copy(), total))

@@ -28,7 +28,7 @@ from edrl.deep.evaluate import Evaluation, evaluate, history_for
 from edrl.deep.made import made_by
 from edrl.deep.networks import network_for
 from edrl.deep.pictures import draw_returns
-from edrl.deep.replay import Replay
+from edrl.deep.replay import Batch, Replay
 from edrl.deep.segments import Segments
 
 METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputation_residual",
@@ -54,23 +54,31 @@ class Run:
     def __init__(self, config: Config, out: Path, family: Statistics | None = None, env: Any = None):
         self.config, self.out = config, Path(out)
         self._env = config.env if env is None else env
-        self.environment = make(self._env, seed=config.seed, sticky=config.sticky)
+        self.environments = [self._make(lane) for lane in range(config.envs)]
+        self.environment = self.environments[0]
         self.agent = build_agent(config, self.environment, family)
         self.replay = Replay(
             config.replay, self.environment.frame_shape, self.environment.frame_dtype, self.environment.stack,
-            config.n_step, config.gamma,
+            config.n_step, config.gamma, config.envs,
         )  # fmt: skip
         self.segments = Segments(self.out / "replay")
         self.rng = np.random.default_rng(config.seed)
         self.learner: Learner = self.agent.init(jax.random.key(config.seed))
-        self.history = history_for(self.environment)
+        self.history = history_for(self.environment, config.envs)
         self.step = 0
         self.episodes = 0
-        self.score = 0.0
-        self.length = 0
+        self.score = [0.0] * config.envs  # of the episodes that are played
+        self.length = [0] * config.envs
         self.scores: list[float] = []  # of episodes that ended since the last row of metrics
         self.lengths: list[int] = []
         self.losses: list[Any] = []
+
+    def _make(self, lane: int) -> Environment:
+        """The environment of a lane; its seed is the run's, or for others depends on it."""
+        own = np.random.SeedSequence((self.config.seed, lane)).generate_state(1)[0] >> 1
+        # An environment that was passed as an object is the first lane's.
+        env = copy.deepcopy(self._env) if lane and not isinstance(self._env, str) else self._env
+        return make(env, seed=int(own) if lane else self.config.seed, sticky=self.config.sticky)
 
     def begin(self) -> None:
         """Make the directory, and the first observation."""
@@ -82,43 +90,65 @@ class Run:
         for name, columns in (("metrics.csv", METRICS), ("evaluations.csv", EVALUATIONS), ("timing.csv", TIMING)):
             with (self.out / name).open("w", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerow(columns)
-        self.history.begin(self.environment.reset())
+        for lane, environment in enumerate(self.environments):
+            self.history.begin(environment.reset(), lane)
         self.save()
 
     def advance(self) -> None:
-        """One step: act, remember, learn."""
-        config, replay = self.config, self.replay
-        learning = self.step >= config.learn_after
-        action = self._act(config.epsilon_at(self.step))
-        frame, start = self.history.newest, self.history.fresh
-        after = self.environment.step(action)
-        replay.add(frame, action, after.reward, after.terminal, start)
-        self.score += after.score
-        self.length += 1
-        if after.ended:
-            replay.add_last(after.frame)
-            self._end_episode()
-        else:
-            self.history.append(after.frame)
-        self.step += 1
-        if learning and self.step % config.update_every == 0:
-            batch = replay.sample(self.rng, config.batch)
-            self.learner, loss = self.agent.update(self.learner, batch)
-            self.losses.append(loss)
-        if learning and self.step % config.target_every == 0:
+        """One step of every environment: act, remember, learn."""
+        config, before = self.config, self.step
+        for lane, action in enumerate(self._act(config.epsilon_at(self.step))):
+            self._play(lane, int(action))
+        self.step += config.envs
+        if before < config.learn_after:
+            return
+        self._learn(self.step // config.update_every - before // config.update_every)
+        if self.step % config.target_every == 0:
             self.learner = self.learner._replace(target=copied(self.learner.online))
 
-    def _act(self, epsilon: float) -> int:
-        if self.rng.random() < epsilon:
-            return int(self.rng.integers(self.environment.num_actions))
-        return int(np.asarray(self.agent.greedy(self.learner.online, self.history.observation()[None]))[0])
+    def _act(self, epsilon: float) -> np.ndarray:
+        """The actions [lane]."""
+        exploring = self.rng.random(self.config.envs) < epsilon
+        explored = self.rng.integers(self.environment.num_actions, size=self.config.envs)
+        if exploring.all():
+            return explored
+        greedy = np.asarray(self.agent.greedy(self.learner.online, self.history.observations()))
+        return np.where(exploring, explored, greedy)
 
-    def _end_episode(self) -> None:
-        self.scores.append(self.score)
-        self.lengths.append(self.length)
+    def _play(self, lane: int, action: int) -> None:
+        """One step of one environment."""
+        frame, start = self.history.newest(lane), bool(self.history.fresh[lane])
+        after = self.environments[lane].step(action)
+        self.replay.add(frame, action, after.reward, after.terminal, start, lane)
+        self.score[lane] += after.score
+        self.length[lane] += 1
+        if not after.ended:
+            self.history.append(after.frame, lane)
+            return
+        self.replay.add_last(after.frame, lane)
+        self.scores.append(self.score[lane])
+        self.lengths.append(self.length[lane])
         self.episodes += 1
-        self.score, self.length = 0.0, 0
-        self.history.begin(self.environment.reset())
+        self._begin_episode(lane)
+
+    def _begin_episode(self, lane: int) -> None:
+        self.score[lane], self.length[lane] = 0.0, 0
+        self.history.begin(self.environments[lane].reset(), lane)
+
+    def _learn(self, updates: int) -> None:
+        """So many updates, in one call: several environments' steps make several due at once."""
+        size = self.config.batch
+        if updates == 1:
+            self.learner, loss = self.agent.update(self.learner, self.replay.sample(self.rng, size))
+            self.losses.append(loss)
+        elif updates:
+            drawn = self.replay.sample(self.rng, updates * size)
+            batches = Batch(*(column.reshape(updates, size, *column.shape[1:]) for column in drawn))
+            self.learner, losses = self.agent.updates(self.learner, batches)
+            self.losses.append(losses)
+
+    def _each_loss(self) -> list[float]:
+        return [float(loss) for some in self.losses for loss in np.atleast_1d(some)]
 
     def log(self) -> dict[str, Any]:
         """A row of metrics: means since the last one."""
@@ -128,7 +158,7 @@ class Run:
             "score": _mean(self.scores),
             "length": _mean(self.lengths),
             "epsilon": self.config.epsilon_at(self.step),
-            "loss": _mean([float(loss) for loss in self.losses]),
+            "loss": _mean(self._each_loss()),
         }
         if self.losses:
             # On transitions of its own: the run's random numbers are the same whether or not it is logged.
@@ -173,14 +203,18 @@ class Run:
     def save(self) -> None:
         """A checkpoint of everything."""
         leaves = {f"learner/{n}": np.asarray(leaf) for n, leaf in enumerate(jax.tree.leaves(self.learner))}
-        environment = {f"env/{name}": array for name, array in self.environment.save().items()}
+        environments = {
+            f"env/{lane}/{name}": array
+            for lane, environment in enumerate(self.environments)
+            for name, array in environment.save().items()
+        }
         state = {
             "episodes": self.episodes, "score": self.score, "length": self.length, "scores": self.scores,
-            "lengths": self.lengths, "losses": [float(loss) for loss in self.losses],
-            "rng": self.rng.bit_generator.state, "env": self.environment.name, "fresh": self.history.fresh,
+            "lengths": self.lengths, "losses": self._each_loss(), "rng": self.rng.bit_generator.state,
+            "env": self.environment.name,
             "files": {name: (self.out / name).stat().st_size for name in ("metrics.csv", "evaluations.csv")},
         }  # fmt: skip
-        arrays = {**leaves, **environment, "history": self.history.frames}
+        arrays = {**leaves, **environments, "history": self.history.frames, "fresh": self.history.fresh}
         files = self.segments.write(self.replay)
         checkpoint.save(self.out, checkpoint.Checkpoint(self.step, state, arrays, files))
 
@@ -203,14 +237,14 @@ class Run:
         self.score, self.length = state["score"], state["length"]
         self.scores, self.lengths = state["scores"], state["lengths"]
         self.losses = [np.float32(loss) for loss in state["losses"]]
-        self.history.frames = arrays["history"]
-        self.history.fresh = state["fresh"]
-        self.environment.load({name[4:]: array for name, array in arrays.items() if name.startswith("env/")})
-        if not self.environment.restorable:
-            # Its state is lost: the episode is cut here, as by a time limit, and a new one begins.
-            self.replay.add_last(self.history.newest)
-            self.score, self.length = 0.0, 0
-            self.history.begin(self.environment.reset())
+        self.history.frames, self.history.fresh = arrays["history"], arrays["fresh"]
+        for lane, environment in enumerate(self.environments):
+            own = f"env/{lane}/"
+            environment.load({name[len(own) :]: array for name, array in arrays.items() if name.startswith(own)})
+            if not environment.restorable:
+                # Its state is lost: the episode is cut here, as by a time limit, and a new one begins.
+                self.replay.add_last(self.history.newest(lane), lane)
+                self._begin_episode(lane)
         for name, size in state["files"].items():
             with (self.out / name).open("r+") as file:
                 file.truncate(size)  # what was logged after the checkpoint will be logged again
