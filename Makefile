@@ -65,4 +65,4 @@ benchmark-peers: $(VENV)/installed $(PEERS)/installed $(DOPAMINE)/installed  ## 
 	$(BIN)/python -m benchmarks training
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache
+	rm -rf $(VENV) $(PEERS) $(DOPAMINE) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache

@@ -1,6 +1,7 @@
-"""`python -m benchmarks [imputation] [chain] [sweep] [update]`: measure, print, and write benchmarks/results/*.json.
+"""`python -m benchmarks [imputation] [chain] [sweep] [update] [envs]`: measure, print, and write results/*.json.
 
-`training` runs only when it is named: `make benchmark-peers` installs the agents that it compares ours with.
+Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it compares ours with,
+and `full_study`, which works out costs from what `training` found.
 """
 
 import importlib
@@ -10,8 +11,8 @@ from pathlib import Path
 
 from benchmarks.timing import machine
 
-NAMES = ("imputation", "chain", "sweep", "update")
-ONLY_BY_NAME = ("training",)
+NAMES = ("imputation", "chain", "sweep", "update", "envs")
+ONLY_BY_NAME = ("training", "full_study")
 
 
 def main(names: list[str]) -> None:
