@@ -67,6 +67,20 @@ def test_an_update_moves_only_the_online_network_and_lowers_the_loss(name: str) 
     )
 
 
+def test_updates_at_once_are_updates_one_after_the_other() -> None:
+    agent, learner, batch = built("er-dqn")
+    several = Batch(*(np.stack([column, column[::-1]]) for column in batch))
+    one, losses = agent.init(jax.random.key(0))._replace(target=learner.target), []
+    for number in range(2):
+        one, loss = agent.update(one, Batch(*(column[number] for column in several)))
+        losses.append(float(loss))
+    same = agent.init(jax.random.key(0))._replace(target=built("er-dqn")[1].target)
+    both, found = agent.updates(same, several)
+    np.testing.assert_allclose(found, losses, rtol=1e-5)
+    for a, b in zip(jax.tree.leaves(both), jax.tree.leaves(one), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
 def test_er_dqn_acts_on_the_middle_expectile() -> None:
     """Greedy actions are by the 1/2-expectile, which is the mean, not by the average of the statistics."""
     agent, learner, batch = built("er-dqn", size=11)
