@@ -1,11 +1,13 @@
 """The contract of every family of statistics: evaluate, loss, mean and impute fit together."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from contracts import EXACT, FAMILIES, ON_THE_HOST, Case, every, random_particles
@@ -140,14 +142,25 @@ def test_families_are_static_and_hashable(case: Case) -> None:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=1068)  # SciPy's root finder stops at 0.026 in one of its rows, where the equation's solution is -0.00015
 def test_expectiles_against_scipy(seed: int) -> None:
+    """Ours solve tau E[(Z-e)+] = (1-tau) E[(e-Z)+], and are SciPy's wherever those solve it."""
     family, mu = Expectiles((0.01, 0.3, 0.5, 0.77, 0.99)), random_particles(seed)
     values = np.asarray(family.evaluate(mu))
+    solved = []
     for row in range(0, 16, 5):
         kept = mu.probs[row] > 0
         atoms, weights = mu.atoms[row][kept], mu.probs[row][kept]
         for tau, value in zip(family.taus, values[row], strict=True):
-            assert value == pytest.approx(scipy.stats.expectile(atoms, tau, weights=weights), abs=1e-9)
+
+            def excess(e: float, tau: float = tau, atoms: Any = atoms, weights: Any = weights) -> float:
+                return weights @ (tau * np.maximum(atoms - e, 0) - (1 - tau) * np.maximum(e - atoms, 0))
+
+            assert abs(excess(value)) <= 1e-12 * np.abs(atoms).max()
+            theirs = scipy.stats.expectile(atoms, tau, weights=weights)
+            solved.append(abs(excess(theirs)) < 1e-12)
+            assert not solved[-1] or value == pytest.approx(theirs, abs=1e-9)
+    assert np.mean(solved) > 0.8
 
 
 @pytest.mark.parametrize("kappa", [1e-3, 0.5, 30.0])
