@@ -31,7 +31,7 @@ _MIDPOINT_KS = (3, 9)
 
 
 def measure(full: bool, advance: Advance) -> Tables:
-    seeds = 30 if full else 10
+    seeds = 30 if full else 6
     methods = [
         Method("EDRL", Expectiles, seeds=seeds),
         Method("EDRL-naive", lambda k: Expectiles(k, impute="as_samples"), seeds=seeds),
@@ -243,7 +243,7 @@ EXPERIMENT = Experiment(
     "Figure 5, Section 5.1; Appendix E",
     "paper",
     "The 15-chain (γ = 0.99) under the policy that goes forward; K ∈ {1, 3, 5, 7, 9} expectiles at levels evenly"
-    f" spaced from 0.01 to 0.99; {STEPS:,} temporal-difference steps of size α = {ALPHA} along trajectories, 10 seeds"
+    f" spaced from 0.01 to 0.99; {STEPS:,} temporal-difference steps of size α = {ALPHA} along trajectories, 6 seeds"
     " (full size: 30; SciPy's imputation: one seed and K = 3, full size five seeds and every K); and dynamic"
     f" programming to a change of 1e-9, or {_SCIPY_SWEEPS} sweeps for SciPy's imputation, which never settles. The"
     " error is the mean absolute error over the K expectiles (Definition 4.5). The truth is computed between"

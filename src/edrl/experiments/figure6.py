@@ -27,7 +27,7 @@ def measure(full: bool, advance: Advance) -> Tables:
     ks = KS if full else (1, 3, 9)
     methods = [
         Method("Huber-QDRL-imputation", HuberQuantiles, ks, seeds=10 if full else 2, td_ks=ks if full else (3,)),
-        Method("Huber-QDRL-naive", lambda k: HuberQuantiles(k, impute="as_samples"), ks, seeds=30 if full else 10),
+        Method("Huber-QDRL-naive", lambda k: HuberQuantiles(k, impute="as_samples"), ks, seeds=30 if full else 6),
     ]
     chain = Chain(problems.n_chain(15))
     return {
@@ -111,7 +111,7 @@ EXPERIMENT = Experiment(
     "The 15-chain as above; K ∈ {1, 3, 9} Huber quantiles (κ = 1; full size: K ∈ {1, 3, 5, 7, 9}) at the"
     " midpoint levels of QR-DQN. Imputation is the distribution of greatest entropy on a grid with these Huber"
     f" quantiles. Dynamic programming to a change of 1e-9, and {STEPS:,} temporal-difference steps of size {ALPHA}"
-    " (naive: 10 seeds, imputation: two seeds and K = 3; full size: 30 and 10 seeds, every K).",
+    " (naive: 6 seeds, imputation: two seeds and K = 3; full size: 30 and 10 seeds, every K).",
     measure,
     draw,
     judge,
