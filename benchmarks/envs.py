@@ -1,6 +1,7 @@
 """Agent steps a second on MinAtar with environments side by side (`--envs`), against one: an update every 4 steps."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def run() -> dict[str, Any]:
         times: dict[int, list[float]] = {envs: [] for envs in ENVS}
         for _ in range(_ROUNDS):
             for envs, training in runs.items():
-                times[envs].append(seconds(lambda training=training: _go_on(training)))  # type: ignore[misc]
+                times[envs].append(seconds(partial(_go_on, training)))
     return {
         f"er-dqn, {envs} envs": {
             "steps_per_second": _STEPS / float(np.median(times[envs])),

@@ -232,6 +232,7 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         ({"replay": 10}, "replay"),
         ({"batch": 0}, "batch"),
         ({"envs": 3}, "multiple"),
+        ({"epsilon": 0.1}, "two numbers"),
         ({"envs": 10, "update_every": 4}, "must divide"),
     ],
 )

@@ -45,7 +45,7 @@ def _ffmpeg() -> str:
     if found is not None:
         return found
     try:
-        import imageio_ffmpeg  # type: ignore[import-untyped]
+        import imageio_ffmpeg
     except ImportError as error:
         raise ImportError("there is no ffmpeg: pip install 'edrl[video]', or ask for a .gif") from error
     return str(imageio_ffmpeg.get_ffmpeg_exe())

@@ -81,8 +81,8 @@ class Suite:
         check_number("gpus", self.gpus, 0.0)
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
+        planned = plan(self.games, self.agents, self.seeds, self.preset, parse_settings(self.set))
         with locked(self.out / "driver.lock"):
-            planned = plan(self.games, self.agents, self.seeds, self.preset, parse_settings(self.set))
             runs = write_plan(self.out, planned)
             left = [run for run in runs if not is_done(self.out, run.name, run.config)]
             jobs = self.jobs or (fitting_jobs(runs, self.cpus) if self.ray is None else len(runs))

@@ -107,6 +107,9 @@ class Config:
         check_number("gamma", self.gamma, 0.0, 1.0)
         check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
         check_number("evaluate_epsilon", self.evaluate_epsilon, 0.0, 1.0)
+        for name in ("epsilon", "support"):
+            if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
+                raise fail(name, getattr(self, name), "it must be two numbers")
         for share in self.epsilon:
             check_number("epsilon", share, 0.0, 1.0)
         if self.replay < self.learn_after:

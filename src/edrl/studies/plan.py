@@ -72,13 +72,20 @@ def _settings_of(agent: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_settings(settings: Mapping[str, Any], agents: Sequence[str]) -> None:
-    known = {field.name for field in dataclasses.fields(Config)} - {"env", "agent", "seed"}
-    for name in settings:
+    known = {field.name: field.default for field in dataclasses.fields(Config)}
+    for name in ("env", "agent", "seed"):
+        del known[name]  # the plan's own
+    for name, value in settings.items():
         *agent, setting = name.split(".")
         if setting not in known:
             raise fail("set", name, f"the settings are {', '.join(sorted(known))}")
         if agent and agent[0] not in agents:
             raise fail("set", name, f"the agents are {', '.join(agents)}")
+        default = known[setting]
+        kind = type(default)
+        fits = type(value) in (int, float) if kind is float else type(value) is kind
+        if default is not None and not fits:
+            raise fail(f"set {name}", value, f"it must be of the same kind as {json.dumps(default)}")
 
 
 def parse_settings(entries: Sequence[str]) -> dict[str, Any]:
