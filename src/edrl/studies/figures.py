@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, FuncFormatter
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 from edrl.deep.config import in_order
 from edrl.experiments.experiment import Drawing, Table, select
@@ -62,6 +62,7 @@ def aggregates(rows: Table) -> Drawing:
         axes.set_title(title)
         axes.grid(visible=False, axis="y")
         axes.margins(x=0.12)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
     panels[0].set_yticks(range(len(agents)), agents)
     panels[0].set_ylim(len(agents) - 0.4, -0.6)
     figure.supxlabel("normalised final score", fontsize=10)

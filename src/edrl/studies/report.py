@@ -21,6 +21,7 @@ _CSS = """.numbers th, .numbers td { text-align: right; white-space: normal; ove
   padding: .3rem 0 .3rem .6rem; font-size: .95em; }
 .numbers th:first-child, .numbers td:first-child { text-align: left; padding-left: 0; }
 .numbers td.soft { font-size: .95em; }
+td:first-child { overflow-wrap: normal; }
 """
 
 
