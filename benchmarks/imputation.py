@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.timing import exponent, seconds, side_by_side
-from edrl import Expectiles, Particles
+from edrl import Expectiles, HuberQuantiles, Particles
+from edrl.core.algorithms import algorithm
 from edrl.core.imputation.scipy_reference import solve_rows
 
 
@@ -65,8 +66,33 @@ def growth() -> dict[str, Any]:
     return rows
 
 
+def quick_entropy() -> dict[str, Any]:
+    """The strategy of QR-DQN-imputation against maximum entropy to the end: time and residuals, for rows as a network
+    puts them out: Huber quantiles of random laws with noise, in units of each row's range."""
+    quick, full = algorithm("QR-DQN-imputation"), HuberQuantiles(11)
+    rng, found = np.random.default_rng(0), {}
+    for noise in (0.0, 0.01, 0.05):
+        scale = rng.uniform(0.3, 3, (32, 1))
+        atoms = rng.uniform(0, 10, (32, 1)) + scale * rng.normal(size=(32, 30))
+        values = np.asarray(full.evaluate(Particles(atoms, rng.dirichlet(np.ones(30), 32))))
+        spread = np.ptp(values, axis=-1, keepdims=True)
+        rows = jnp.asarray(values + noise * spread * rng.normal(size=values.shape), jnp.float32)
+        impute, impute_fully = jax.jit(quick.impute), jax.jit(full.impute)
+        residuals = [np.abs(np.asarray(family.residual(rows))).max(-1) / spread[:, 0] for family in (quick, full)]
+        found[f"noise {noise:g}"] = {
+            **side_by_side(lambda: impute(rows).atoms, lambda: impute_fully(rows).atoms, rounds=7, repeat=20),  # noqa: B023
+            **{
+                f"{which}_residual_{name}": float(np.quantile(residual, share))
+                for which, residual in zip(("quick", "full"), residuals, strict=True)
+                for name, share in (("median", 0.5), ("of_ninety_per_cent", 0.9))
+            },
+        }
+    return found
+
+
 def run() -> dict[str, Any]:
     return {
         "exact imputation against scipy.optimize.root, 32 x 11": against_scipy(),
         "growth with K": growth(),
+        "maximum entropy, quick against full, 32 x 11": quick_entropy(),
     }

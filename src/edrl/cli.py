@@ -8,6 +8,7 @@ import tyro
 from edrl.commands.play import Play
 from edrl.commands.report import Report
 from edrl.commands.reproduce import Reproduce
+from edrl.commands.search import Search
 from edrl.commands.suite import Suite
 from edrl.commands.train import Evaluate, Train
 from edrl.deep.config import PRESETS, PresetName, preset
@@ -24,6 +25,7 @@ def main() -> None:
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
         | Annotated[Play, tyro.conf.subcommand("play")]
         | Annotated[Suite, tyro.conf.subcommand("suite")]
+        | Annotated[Search, tyro.conf.subcommand("search")]
         | Annotated[Report, tyro.conf.subcommand("report")],
         prog="edrl",
         description=_ABOUT,

@@ -30,6 +30,7 @@ def test_a_plan_has_every_run_once_seed_by_seed() -> None:
     assert {run.config.learning_rate for run in runs if run.config.agent == "er-dqn"} == {1e-4}
     assert {run.config.learning_rate for run in runs if run.config.agent == "dqn"} == {2.5e-4}
     assert runs[0].config.epsilon == (1, 0.2)
+    assert [run.config.seed for run in plan(["minatar/breakout"], ["dqn"], 2, "minatar", first_seed=100)] == [100, 101]
     assert len(SUITES["atari57"]) == 57
     variant = plan(["minatar/breakout"], ["er-dqn:scipy-root"], 1, "minatar")[0]
     assert variant.name == "minatar-breakout/er-dqn-scipy-root/seed-0"
@@ -118,7 +119,9 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
 def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two runs, of which one is stopped by a damaged checkpoint; the other ends; mended, the same command goes on."""
     study = tmp_path / "study"
-    command = Suite(("minatar/breakout",), ("dqn",), 2, "minatar", TINY, study, jobs=1)
+    command = Suite(
+        games=("minatar/breakout",), agents=("dqn",), seeds=2, preset="minatar", set=TINY, out=study, jobs=1
+    )
     with locked(study / "driver.lock"):
         assert command() == 2
         assert "somebody else" in capsys.readouterr().out

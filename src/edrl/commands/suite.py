@@ -23,7 +23,7 @@ from edrl.studies.work import Taken, is_done, locked
 _COLOURS = {"done": "green", "running": "cyan", "failed": "red", "waiting": "dim"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Suite:
     """Run a study: every game with every agent and every seed.
 
@@ -41,6 +41,8 @@ class Suite:
     """Agents by their names; with another imputation as AGENT:IMPUTATION, e.g. er-dqn:scipy-root."""
     seeds: int = 3
     """How many seeds: 0, 1, 2, ..."""
+    first_seed: int = 0
+    """The first of them; others than the study's own are for choosing settings."""
     preset: PresetName = "paper"
     """Where the settings come from: paper (Atari), minatar, classic or quick."""
     set: tuple[str, ...] = ()
@@ -81,7 +83,7 @@ class Suite:
         check_number("gpus", self.gpus, 0.0)
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
-        planned = plan(self.games, self.agents, self.seeds, self.preset, parse_settings(self.set))
+        planned = plan(self.games, self.agents, self.seeds, self.preset, parse_settings(self.set), self.first_seed)
         with locked(self.out / "driver.lock"):
             runs = write_plan(self.out, planned)
             left = [run for run in runs if not is_done(self.out, run.name, run.config)]

@@ -123,15 +123,16 @@ def measured_speed(config: Config, threads: int) -> float:
 
 
 def _measure(config: Config) -> float:
-    start = 2 * config.batch + config.n_step + 2
+    unit = max(config.envs, config.update_every)  # of steps, after which the same programs run again
+    start = -(-max(2 * config.batch, config.envs * (config.n_step + 2)) // unit) * unit
     config = dataclasses.replace(config, learn_after=start, replay=max(1000, 2 * start), epsilon=(0.1, 0.1))
     with tempfile.TemporaryDirectory() as directory:
         run = Run(config, Path(directory))
         run.begin()
-        while run.step < start + 2 * config.update_every:
+        while run.step < start + 3 * unit:
             run.advance()  # compiles
         begin, began = time.perf_counter(), run.step
-        while time.perf_counter() < begin + _SECONDS or (run.step - began) % config.update_every:
+        while time.perf_counter() < begin + _SECONDS or (run.step - began) % unit:
             run.advance()
         jax.block_until_ready(run.learner)
         return (run.step - began) / (time.perf_counter() - begin)

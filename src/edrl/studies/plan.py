@@ -34,6 +34,7 @@ def plan(
     seeds: int,
     preset_name: PresetName,
     settings: Mapping[str, Any] | None = None,
+    first_seed: int = 0,
 ) -> list[Planned]:
     """All runs, seed by seed: what is done at any time is as balanced as it can be.
 
@@ -41,6 +42,7 @@ def plan(
     `{"steps": 1_000_000}` for all agents, `{"er-dqn.learning_rate": 1e-4}` for one.
     """
     check_count("seeds", seeds, 1)
+    check_count("first_seed", first_seed, 0)
     for agent in agents:
         if agent.partition(":")[0] not in AGENTS:
             raise fail("agents", agent, f"it must be one of {', '.join(AGENTS)}, or AGENT:IMPUTATION")
@@ -56,7 +58,7 @@ def plan(
             f"{game.replace('/', '-')}/{agent.replace(':', '-')}/seed-{seed}",
             preset(preset_name, **{"env": game, "seed": seed, **_settings_of(agent, settings or {})}),
         )
-        for seed in range(seeds)
+        for seed in range(first_seed, first_seed + seeds)
         for game in listed
         for agent in agents
     ]
