@@ -49,8 +49,17 @@ def test_nature_network() -> None:
     np.testing.assert_allclose(network(parameters, white), unscaled(parameters, one), atol=1e-5)
 
 
+def test_the_network_of_2013() -> None:
+    """84 x 84 x 4 bytes to 20 x 20 x 16, 9 x 9 x 32, 256."""
+    network = network_for("nips", (84, 84, 4), 6, 11)
+    assert [layer["weight"].shape for layer in network.init(jax.random.key(0))] == [
+        (16, 256), (32, 256), (2592, 256), (256, 66),
+    ]  # fmt: skip
+    assert network.scale == 1 / 255
+
+
 def test_images_that_are_too_small_are_refused() -> None:
     with pytest.raises(ValueError, match="observation_shape"):
         network_for("nature", (10, 10, 4), 3, 1).init(jax.random.key(0))
-    with pytest.raises(ValueError, match="'nature', 'minatar' or 'mlp'"):
+    with pytest.raises(ValueError, match="nature, nips, minatar, mlp"):
         network_for("resnet", (4,), 3, 1)  # type: ignore[arg-type]

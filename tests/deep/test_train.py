@@ -199,14 +199,18 @@ def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatc
     assert kills >= 20
 
 
-def test_ctrl_c_saves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_saves_and_so_does_the_end_that_a_system_asks_for(number: int, tmp_path: Path) -> None:
+    before = signal.getsignal(number)
+
     def listen(step: int, row: dict[str, Any]) -> None:
         if step == 150:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     with pytest.raises(KeyboardInterrupt):
         train(Config(env="probe", **{**SMALL, "evaluate_every": 0}), tmp_path / "run", env=Probe("both"), listen=listen)
     assert checkpoint.load(checkpoint.found(tmp_path / "run")[0]).step == 150
+    assert signal.getsignal(number) is before
 
 
 def test_a_directory_with_a_run_is_not_overwritten(finished: Path) -> None:

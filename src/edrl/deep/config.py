@@ -37,7 +37,7 @@ class Config:
     """Another imputation strategy for the agent's statistics, e.g. scipy-root, the paper's own for er-dqn,
     which is spread over all cores."""
     network: NetworkName = "nature"
-    """nature (84 x 84 frames), minatar (10 x 10 images) or mlp (vectors)."""
+    """nature or the smaller nips (84 x 84 frames), minatar (10 x 10 images) or mlp (vectors)."""
     steps: int = 50_000_000
     """How long to train."""
     replay: int = 1_000_000

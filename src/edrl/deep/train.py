@@ -8,6 +8,7 @@ import csv
 import dataclasses
 import json
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -336,17 +337,20 @@ def _go_on(run: Run, listen: Listener) -> Run:
 
 @contextmanager
 def _until_interrupted() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C is noticed between two steps, so that the state that is saved is a whole one."""
+    """Ctrl-C, and the wish of a system that a process end, are noticed between two steps: what is saved is whole."""
     noticed: list[int] = []
-    try:
-        before = signal.signal(signal.SIGINT, lambda number, frame: noticed.append(number))
-    except ValueError:  # not in the main thread: whoever runs it decides when it stops
-        yield lambda: False
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False  # signals are not this thread's: whoever runs it decides when it stops
         return
+    before = {
+        number: signal.signal(number, lambda number, _: noticed.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield lambda: bool(noticed)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _mean(numbers: list[Any]) -> float | str:
