@@ -15,6 +15,7 @@ from edrl.commands.play import Play, picture
 from edrl.commands.train import Evaluate, Train
 from edrl.core.particles import Particles
 from edrl.deep.config import preset
+from edrl.studies.work import locked
 
 SMALL = preset(
     "minatar", steps=150, replay=200, learn_after=50, log_every=50, evaluate_every=100, evaluate_steps=30,
@@ -47,6 +48,12 @@ def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     with Image.open(tmp_path / "film.gif") as opened:
         assert getattr(opened, "n_frames", 0) >= 1
         assert opened.size[1] == 320
+
+
+def test_two_do_not_train_one_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with locked(run / "lock"):
+        assert Train(resume=run)() == 2
+    assert "somebody else is at work" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_mp4_shows_the_pictures(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import itertools
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from tests.deep.probes import KINDS, Probe
 
 from edrl.core.families import Expectiles
-from edrl.deep import checkpoint
+from edrl.deep import checkpoint, segments
 from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.train import Run, resume, train
 
@@ -66,8 +67,9 @@ def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("env", "envs"), [("minatar/breakout", 1), ("minatar/seaquest", 10)])
-def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path) -> None:
+def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped at any step, also between two checkpoints, and resumed: the same files to the last digit."""
+    monkeypatch.setattr(segments, "_ROWS", 30)  # a checkpoint's transitions are in several files
     config = preset(
         "minatar", **{**SMALL, "network": "minatar"}, env=env, envs=envs, update_every=1 if envs == 1 else 5
     )
@@ -128,6 +130,48 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_can_be_used(finished: 
     run = resume(finished, env=Probe("both"), older=True)
     assert run.step == 200
     assert before.name < newest.name
+    checkpoint.load(checkpoint.found(finished)[0])  # the damaged one has been replaced
+
+
+def test_what_cannot_be_used_does_not_stay_among_the_kept(finished: Path) -> None:
+    """An unreadable manifest at a step that comes no more; and with one checkpoint there is none before."""
+    newest, before = checkpoint.found(finished)
+    odd = newest.with_name("checkpoint-000000000199")
+    newest.rename(odd)
+    (odd / "manifest.json").write_text("{")
+    resume(finished, env=Probe("both"), older=True)
+    assert [path.name for path in checkpoint.found(finished)] == [newest.name, before.name]
+    for path in checkpoint.found(finished):
+        (path / "arrays.npz").unlink()
+    with pytest.raises(checkpoint.CheckpointError, match=r"arrays.npz is missing$"):
+        resume(finished, env=Probe("both"), older=True)
+
+
+def test_metrics_that_are_shorter_than_they_were_are_named(finished: Path) -> None:
+    metrics = finished / "metrics.csv"
+    metrics.write_bytes(metrics.read_bytes()[:-5])
+    with pytest.raises(checkpoint.CheckpointError, match=r"metrics.csv is damaged"):
+        resume(finished, env=Probe("both"))
+
+
+def test_to_play_no_replay_memory_is_needed(finished: Path) -> None:
+    shutil.rmtree(finished / "replay")
+    newest = checkpoint.found(finished)[0]
+    assert checkpoint.load(newest, replay=False).step == 200
+    with pytest.raises(checkpoint.CheckpointError, match="is missing"):
+        checkpoint.load(newest)
+
+
+def test_all_the_time_of_a_run_is_told(tmp_path: Path) -> None:
+    """A row when metrics are logged and one at the end, the last evaluation included."""
+    config = Config(env="probe", **{**SMALL, "steps": 220, "evaluate_every": 110})
+    began = time.perf_counter()
+    train(config, tmp_path / "run", env=Probe("both"))
+    passed = time.perf_counter() - began
+    with (tmp_path / "run" / "timing.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == [50, 100, 150, 200, 220]
+    assert 0 < sum(float(row["seconds"]) for row in rows) <= passed + 0.01
 
 
 def test_a_foreign_or_newer_checkpoint_is_refused(finished: Path) -> None:
@@ -235,6 +279,8 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         ({"imputation": "guess"}, "scipy-root"),
         ({"replay": 10}, "replay"),
         ({"batch": 0}, "batch"),
+        ({"evaluate_steps": 0}, "evaluate_steps"),
+        ({"adam_epsilon": 0.0}, "adam_epsilon"),
         ({"envs": 3}, "multiple"),
         ({"epsilon": 0.1}, "two numbers"),
         ({"envs": 10, "update_every": 4}, "must divide"),

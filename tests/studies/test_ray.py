@@ -1,11 +1,14 @@
 """A study on a Ray cluster of several nodes, one of which is killed: the same numbers as without any of that."""
 
+import os
+import signal
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from edrl.deep.checkpoint import found
 from edrl.studies.local import run_here
 from edrl.studies.plan import Planned, parse_settings, plan, write_plan
 from edrl.studies.ray_backend import run_on_ray
@@ -70,3 +73,22 @@ def test_a_node_dies_and_nothing_is_lost(tmp_path: Path) -> None:
     assert sorted(begun) == [1, 1, 2]
     resumed = next(run for run, count in zip(runs, begun, strict=True) if count == 2)
     assert '"step": 0' not in (there / resumed.name / "made.json").read_text()
+
+
+def test_ctrl_c_saves_on_ray_too(tmp_path: Path) -> None:
+    """Nothing but the interruption makes a checkpoint after the first; a run that waits has none."""
+    pytest.importorskip("ray")
+    study = tmp_path / "study"
+    settings = parse_settings((*SETTINGS, "steps=1000000", "checkpoint_every=1000000"))
+    first, second = write_plan(study, plan(["minatar/breakout"], ["dqn"], 2, "minatar", settings))
+
+    def interrupt_when_it_learns() -> None:
+        while steps_done(study / first.name) < 500:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt_when_it_learns, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_on_ray(study, [first, second], "local", cpus=os.cpu_count() or 1)
+    assert int(found(study / first.name)[0].name.removeprefix("checkpoint-")) >= 500
+    assert not found(study / second.name)

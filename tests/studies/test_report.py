@@ -24,9 +24,8 @@ def write_run(
     place: Path, agent: str, env: str, seed: int, scores: list[float], timed: bool = True, **settings: Any
 ) -> Path:
     """A run with an evaluation every 100 steps; unfinished if there are fewer than ten."""
-    config = preset(
-        "quick", agent=agent, env=env, seed=seed, steps=STEPS, evaluate_every=100, log_every=100, **settings
-    )
+    own = {"agent": agent, "env": env, "seed": seed, "steps": STEPS, "evaluate_every": 100, "log_every": 100}
+    config = preset("quick", **{**own, **settings})
     out = place / env.replace("/", "-") / agent / f"seed-{seed}"
     out.mkdir(parents=True)
     (out / "config.json").write_text(config.to_json())
@@ -184,6 +183,21 @@ def test_one_run_is_enough(tmp_path: Path) -> None:
         assert words in text
     assert select(report.aggregates, measure="IQM")["value"][0] == 1
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["aggregates"][0]["low"] is None
+
+
+def test_an_agent_with_another_imputation_is_one_of_its_own(tmp_path: Path) -> None:
+    for imputation, place in ((None, "own"), ("scipy-root", "scipy")):
+        write_run(tmp_path / place, "er-dqn", "minatar/breakout", 0, ramp(10.0), imputation=imputation)
+    text = text_of(write_report([tmp_path], tmp_path / "out").page)
+    assert "imputationthe agent's ownscipy-root" in text  # ER-DQN, ER-DQN (scipy-root)
+
+
+def test_a_run_that_is_shorter_than_what_it_logs_can_be_finished(tmp_path: Path) -> None:
+    run = write_run(tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0, 4), log_every=10_000)
+    assert read_study([run]).unfinished
+    (run / f"checkpoint-{STEPS:012d}").mkdir()
+    (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text("{}")
+    assert not read_study([run]).unfinished
 
 
 def test_a_study_that_has_only_begun(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from edrl.deep import checkpoint
 from edrl.deep.environments import make
 from edrl.deep.evaluate import history_for
 from edrl.deep.pictures import ACTION_COLOURS
+from edrl.deep.train import Run
 from edrl.report import style
 
 _HEIGHT = 320  # pixels of a picture
@@ -48,10 +49,15 @@ class Play:
             check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
-            loaded = load_run(self.run)
+            steps, score = self._film(load_run(self.run))
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
+        console.print(f"{steps} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False)
+        return 0
+
+    def _film(self, loaded: Run) -> tuple[int, float]:
+        """Play and write the film; returns the number of steps, and the score."""
         config = loaded.config
         environment = make(config.env, seed=self.seed, evaluation=True, sticky=config.sticky)
         history = history_for(environment)
@@ -71,8 +77,7 @@ class Play:
             if not ended:
                 history.append(after.frame)
         write_film(self.video, pictures, self.every / 15)  # Atari's 60 frames a second, of which a step is four
-        console.print(f"{step} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False)
-        return 0
+        return step, score
 
 
 def picture(game: np.ndarray, returns: Particles, names: tuple[str, ...], action: int, score: float) -> np.ndarray:

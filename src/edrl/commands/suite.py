@@ -1,5 +1,6 @@
 """`edrl suite`: many runs, on this machine or on a Ray cluster."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,14 @@ from rich.text import Text
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.deep.config import PresetName
-from edrl.studies.estimate import Estimate, estimate, fitting_jobs
+from edrl.studies.estimate import Estimate, estimate, fitting_jobs, kind_of, sizes_of
 from edrl.studies.local import run_here
-from edrl.studies.plan import Planned, parse_settings, plan, read_plan, write_plan
+from edrl.studies.plan import Planned, added_to_plan, parse_settings, plan, read_plan, write_plan
 from edrl.studies.ray_backend import run_on_ray
 from edrl.studies.status import RunStatus, count_states, look_at
 from edrl.studies.work import Taken, is_done, locked
 
+_SECONDS = 2.0  # between two looks at the runs
 _COLOURS = {"done": "green", "running": "cyan", "failed": "red", "waiting": "dim"}
 
 
@@ -72,7 +74,7 @@ class Suite:
         except KeyboardInterrupt:
             console.print("Stopped; every run is saved. The same command goes on.")
             return 130
-        except (ValueError, ImportError, RuntimeError, Taken) as error:
+        except (ValueError, ImportError, RuntimeError, OSError, Taken) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
 
@@ -84,24 +86,41 @@ class Suite:
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
         planned = plan(self.games, self.agents, self.seeds, self.preset, parse_settings(self.set), self.first_seed)
+        for run in planned:
+            sizes_of(kind_of(run.config))  # builds the agent: one that cannot be is not to be planned
+        if self.dry_run:
+            self._estimate(console, added_to_plan(self.out, planned))
+            return 0
         with locked(self.out / "driver.lock"):
             runs = write_plan(self.out, planned)
+            jobs = self._estimate(console, runs)
             left = [run for run in runs if not is_done(self.out, run.name, run.config)]
-            jobs = self.jobs or (fitting_jobs(runs, self.cpus) if self.ray is None else len(runs))
-            if left:
-                _show_estimate(console, estimate(self.out, left, jobs, self.cpus), len(runs), jobs, self.ray)
-            if self.dry_run:
-                return 0
             failed = self._work(console, left, runs, jobs) if left else []
         return _conclude(console, self.out, runs, failed)
+
+    def _estimate(self, console: Console, runs: Sequence[Planned]) -> int:
+        """Show what is left; returns how many runs there will be at once."""
+        assert self.out is not None
+        jobs = self.jobs or (fitting_jobs(runs, self.cpus) if self.ray is None else len(runs))
+        found = estimate(self.out, runs, jobs, self.cpus)
+        if found.runs:
+            _show_estimate(console, found, len(runs), jobs, self.ray)
+        return jobs
 
     def _work(self, console: Console, left: Sequence[Planned], runs: Sequence[Planned], jobs: int) -> list[str]:
         assert self.out is not None
         study = self.out
         with Live(console=console, refresh_per_second=1, transient=True) as live:
+            done: dict[str, RunStatus] = {}
+            looked = [0.0]
 
             def look() -> None:
-                live.update(_progress([look_at(study, run) for run in runs]))
+                if time.monotonic() < looked[0] + _SECONDS:
+                    return
+                statuses = [done.get(run.name) or look_at(study, run) for run in runs]
+                done.update({status.name: status for status in statuses if status.state == "done"})
+                live.update(_progress(statuses))
+                looked[0] = time.monotonic()
 
             if self.ray is None:
                 return run_here(study, left, jobs, self.cpus, look)

@@ -17,6 +17,7 @@ from edrl.deep.config import Config, PresetName
 from edrl.deep.environments import make
 from edrl.deep.evaluate import evaluate
 from edrl.deep.train import Listener, Run, resume, train
+from edrl.studies.work import Taken, locked
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,13 @@ class Train:
         if where is None:
             console.print("[red]Say where the run goes with --out, or which run goes on with --resume.[/red]")
             return 2
+        if self.resume and not self.resume.is_dir():
+            console.print(Text(str(fail("resume", str(where), "there is no such directory")), style="red"))
+            return 2
         try:
-            with _progress(where) as listen:
+            if not self.resume:
+                make(self.config.env, seed=0).close()  # a wrong name leaves no directory behind
+            with locked(where / "lock"), _progress(where) as listen:
                 run = (
                     resume(where, older=self.older, listen=listen)
                     if self.resume
@@ -58,7 +64,7 @@ class Train:
         except KeyboardInterrupt:
             console.print(f"Stopped and saved. Go on with: edrl train --resume {where}", soft_wrap=True)
             return 130
-        except (ValueError, ImportError, checkpoint.CheckpointError) as error:
+        except (ValueError, ImportError, OSError, Taken, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         console.print(f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}", soft_wrap=True)
@@ -106,7 +112,7 @@ def load_run(out: Path) -> Run:
     if not found:
         raise fail("run", str(out), "there is no run with a checkpoint in it")
     run = Run(Config.from_json((out / "config.json").read_text()), out)
-    kept = checkpoint.load(found[0])
+    kept = checkpoint.load(found[0], replay=False)
     run.load_learner(kept)
     run.step = kept.step
     return run
@@ -129,7 +135,7 @@ class Evaluate:
         try:
             check_count("episodes", self.episodes, 1)
             loaded = load_run(self.run)
-        except (ValueError, checkpoint.CheckpointError) as error:
+        except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         config = loaded.config

@@ -49,7 +49,7 @@ def save(run: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(partial, ignore_errors=True)  # a full disk must not keep what filled it
         raise
     final = run / f"checkpoint-{checkpoint.step:012d}"
-    _discard(final)
+    discard(final)
     partial.rename(final)
     _sync_directory(run)
     _forget(run)
@@ -60,12 +60,12 @@ def found(run: Path) -> list[Path]:
     return sorted(run.glob("checkpoint-*"), reverse=True)
 
 
-def load(path: Path) -> Checkpoint:
-    """Read a checkpoint, or say what is wrong with it."""
+def load(path: Path, replay: bool = True) -> Checkpoint:
+    """Read a checkpoint, or say what is wrong with it; without `replay`, nothing is asked of replay memory's files."""
     manifest = _manifest(path)
-    run = path.parent
     files = {path / name: total for name, total in manifest["files"].items()}
-    files |= {run / "replay" / name: total for name, total in manifest["replay"].items()}
+    if replay:
+        files |= {path.parent / "replay" / name: total for name, total in manifest["replay"].items()}
     for file, total in files.items():
         if not file.exists():
             raise CheckpointError(f"{path.name} is damaged: {file.name} is missing")
@@ -129,7 +129,7 @@ def _forget(run: Path) -> None:
     """Delete all but the newest checkpoints, and the replay files that none of those needs."""
     keep, old = found(run)[:KEPT], found(run)[KEPT:]
     for path in old:
-        _discard(path)
+        discard(path)
     needed: set[str] = set()
     for path in keep:
         needed |= set(_manifest(path)["replay"])
@@ -138,7 +138,7 @@ def _forget(run: Path) -> None:
             file.unlink()
 
 
-def _discard(checkpoint: Path) -> None:
+def discard(checkpoint: Path) -> None:
     """Delete a checkpoint, if it is there; one that is half deleted must not be taken for a damaged one."""
     if checkpoint.exists():
         doomed = checkpoint.with_name("checkpoint.old")

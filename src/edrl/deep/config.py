@@ -15,6 +15,9 @@ from edrl.deep.networks import NetworkName
 
 PresetName = Literal["paper", "minatar", "classic", "quick"]
 
+THREADS = "PJRT_NPROC"
+"""The environment variable that limits XLA's threads, on whose number sums depend."""
+
 AGENTS = {name.lower(): name for name in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive")}
 """Agents by their names on the command line."""
 
@@ -35,7 +38,7 @@ class Config:
     """The range of returns for c51."""
     imputation: str | None = None
     """Another imputation strategy for the agent's statistics, e.g. scipy-root, the paper's own for er-dqn,
-    which is spread over all cores."""
+    which is spread over as many processes as XLA has threads."""
     network: NetworkName = "nature"
     """nature or the smaller nips (84 x 84 frames), minatar (10 x 10 images) or mlp (vectors)."""
     steps: int = 50_000_000
@@ -91,6 +94,7 @@ class Config:
             "target_every",
             "batch",
             "n_step",
+            "evaluate_steps",
             "log_every",
             "checkpoint_every",
         ):
@@ -106,6 +110,7 @@ class Config:
         check_count("learn_after", self.learn_after, self.envs * (self.n_step + 2))
         check_number("gamma", self.gamma, 0.0, 1.0)
         check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
+        check_number("adam_epsilon", self.adam_epsilon, 0.0, open_low=True)
         check_number("evaluate_epsilon", self.evaluate_epsilon, 0.0, 1.0)
         for name in ("epsilon", "support"):
             if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
@@ -130,12 +135,12 @@ class Config:
             raise fail("imputation", self.imputation, f"the statistics of {self.agent} have only one way to be imputed")
         strategy: Any = STRATEGIES[self.imputation]
         if hasattr(strategy, "processes"):  # SciPy's, solved row by row
-            strategy = dataclasses.replace(strategy, processes=os.cpu_count() or 1)
+            strategy = dataclasses.replace(strategy, processes=int(os.environ.get(THREADS) or os.cpu_count() or 1))
         kind: Any = type(family)
         return kind(family.taus, impute=strategy)
 
     def epsilon_at(self, step: int) -> float:
-        """The share of random actions at a step: all of them before learning, then falling linearly."""
+        """The share of random actions at a step: the first before learning, then falling linearly."""
         first, last = self.epsilon
         done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
         return first + done * (last - first)

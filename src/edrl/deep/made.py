@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from edrl.deep.config import THREADS
+
 _PACKAGES = ("edrl", "jax", "jaxlib", "numpy", "optax", "gymnasium", "ale-py", "MinAtar")
 
 
@@ -21,7 +23,7 @@ def made_by() -> dict[str, Any]:
             "host": platform.node(),
             "system": platform.platform(),
             "cores": os.cpu_count(),
-            "threads": os.environ.get("PJRT_NPROC"),  # of XLA, if they are limited: sums depend on their number
+            "threads": os.environ.get(THREADS),  # if they are limited
         },
     }
 

@@ -1,4 +1,4 @@
-"""Replay memory on disk: what has come since the last checkpoint goes into a new file, so that saving stays cheap."""
+"""Replay memory on disk: what has come since the last checkpoint goes into new files, so that saving stays cheap."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +8,7 @@ import numpy as np
 from edrl.deep.checkpoint import checksum, read_arrays, write_arrays
 from edrl.deep.replay import Replay
 
+_ROWS = 10_000  # transitions of a file at most: it is copied when it is written or read
 _FIELDS = ("frames", "actions", "rewards", "terminals", "starts")
 
 
@@ -22,16 +23,22 @@ class Segments:
         """Bring the disk up to date; returns the files that hold the memory now, with checksums."""
         self.directory.mkdir(parents=True, exist_ok=True)
         first = np.maximum(replay.oldest, self.files[-1][1]) if self.files else replay.oldest
-        if np.any(first < replay.added):
-            lanes = np.repeat(np.arange(replay.lanes), replay.added - first)
-            times = np.concatenate([np.arange(*span) for span in zip(first, replay.added, strict=True)])
-            arrays = {name: getattr(replay, name)[replay.place(times, lanes)] for name in _FIELDS}
-            name = f"{replay.added.sum():015d}.npz"
-            write_arrays(self.directory / name, {"lanes": lanes, "times": times, **arrays})
-            self.files.append((name, replay.added.copy(), checksum(self.directory / name)))
+        files = -(-int((replay.added - first).sum()) // _ROWS)
+        for number in range(files):
+            start, end = (first + (replay.added - first) * part // files for part in (number, number + 1))
+            self._write_file(replay, start, end)
         # Files whose entries have all been overwritten are no longer needed; `checkpoint.save` deletes them.
         self.files = [entry for entry in self.files if np.any(entry[1] > replay.oldest)]
         return {name: total for name, _, total in self.files}
+
+    def _write_file(self, replay: Replay, start: np.ndarray, end: np.ndarray) -> None:
+        """The entries of each lane from one time to another."""
+        lanes = np.repeat(np.arange(replay.lanes), end - start)
+        times = np.concatenate([np.arange(*span) for span in zip(start, end, strict=True)])
+        arrays = {name: getattr(replay, name)[replay.place(times, lanes)] for name in _FIELDS}
+        name = f"{end.sum():015d}.npz"
+        write_arrays(self.directory / name, {"lanes": lanes, "times": times, **arrays})
+        self.files.append((name, end, checksum(self.directory / name)))
 
     def read(self, replay: Replay, files: dict[str, str]) -> None:
         """Fill an empty memory from the files of a checkpoint."""

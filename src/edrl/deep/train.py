@@ -1,12 +1,14 @@
 """Training: one loop, from the environment's step to the logged metrics, that can be stopped and continued exactly.
 
-The state of a run is all in `Run`; after `load(save())` every later number is the same as if nothing had happened.
+The state of a run is all in `Run`; after `load(save())` every later number is the same as if nothing had happened, for
+environments whose state can be saved: all but Gymnasium's, whose episodes are cut there.
 """
 
 import copy
 import csv
 import dataclasses
 import json
+import os
 import signal
 import threading
 import time
@@ -87,7 +89,7 @@ class Run:
             raise fail("out", str(self.out), "there is a run in it already: resume it, or choose another directory")
         self.out.mkdir(parents=True, exist_ok=True)
         checkpoint.write_text(self.out / "config.json", self.config.to_json())
-        checkpoint.write_text(self.out / "made.json", json.dumps([made_by()], indent=1) + "\n")
+        checkpoint.replace_text(self.out / "made.json", json.dumps([made_by()], indent=1) + "\n")
         for name, columns in (("metrics.csv", METRICS), ("evaluations.csv", EVALUATIONS), ("timing.csv", TIMING)):
             with (self.out / name).open("w", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerow(columns)
@@ -194,7 +196,7 @@ class Run:
         return found
 
     def log_time(self, seconds: float) -> None:
-        """How long the steps since the last row took: the one file that two equal runs do not share."""
+        """How long it took since the last row, evaluations and all: the one file that two equal runs do not share."""
         self._write_row("timing.csv", TIMING, {"step": self.step, "seconds": f"{seconds:.3f}"})
 
     def _write_row(self, name: str, columns: tuple[str, ...], row: dict[str, Any]) -> None:
@@ -212,8 +214,7 @@ class Run:
         state = {
             "episodes": self.episodes, "score": self.score, "length": self.length, "scores": self.scores,
             "lengths": self.lengths, "losses": self._each_loss(), "rng": self.rng.bit_generator.state,
-            "env": self.environment.name,
-            "files": {name: (self.out / name).stat().st_size for name in ("metrics.csv", "evaluations.csv")},
+            "files": {name: _size_on_disk(self.out / name) for name in ("metrics.csv", "evaluations.csv")},
         }  # fmt: skip
         arrays = {**leaves, **environments, "history": self.history.frames, "fresh": self.history.fresh}
         files = self.segments.write(self.replay)
@@ -230,6 +231,9 @@ class Run:
     def load(self, path: Path) -> None:
         """Continue from a checkpoint."""
         kept = checkpoint.load(path)
+        for name, size in kept.state["files"].items():
+            if not (self.out / name).exists() or (self.out / name).stat().st_size < size:
+                raise checkpoint.CheckpointError(f"{name} is damaged: it is shorter than at {path.name}")
         self.load_learner(kept)
         state, arrays = kept.state, kept.arrays
         self.segments.read(self.replay, kept.replay)
@@ -296,9 +300,14 @@ def resume(
         try:
             run.load(path)
         except checkpoint.CheckpointError as error:
-            if older and number + 1 < len(found):
-                continue
-            raise checkpoint.CheckpointError(f"{error}. Resume with `older` to go on from the one before") from error
+            if number + 1 == len(found):
+                raise
+            if not older:
+                advice = "Resume with `older` to go on from the one before"
+                raise checkpoint.CheckpointError(f"{error}. {advice}") from error
+            continue
+        for damaged in found[:number]:
+            checkpoint.discard(damaged)
         if run.step < config.steps:
             _add_maker(out / "made.json", run.step)
         return _go_on(run, listen)
@@ -314,23 +323,24 @@ def _go_on(run: Run, listen: Listener) -> Run:
     config = run.config
     with _until_interrupted() as interrupted:
         begin, began = time.perf_counter(), run.step
-        logged = begin
+        timed = begin
         while run.step < config.steps:
             run.advance()
             if run.step % config.log_every == 0:
                 row = run.log()
-                now = time.perf_counter()
-                run.log_time(now - logged)
-                logged = now
-                row["steps_per_second"] = (run.step - began) / (now - begin)
+                row["steps_per_second"] = (run.step - began) / (time.perf_counter() - begin)
                 listen(run.step, row)
             if config.evaluate_every and run.step % config.evaluate_every == 0:
                 found = run.evaluate()
                 listen(run.step, {"evaluation": float(np.mean(found.scores))})
-            if run.step % config.checkpoint_every == 0 or run.step == config.steps:
+            stop = interrupted()
+            if run.step % config.checkpoint_every == 0 or run.step == config.steps or stop:
                 run.save()
-            if interrupted():
-                run.save()
+            if run.step % config.log_every == 0 or run.step == config.steps or stop:
+                now = time.perf_counter()
+                run.log_time(now - timed)
+                timed = now
+            if stop and run.step < config.steps:
                 raise KeyboardInterrupt
     return run
 
@@ -351,6 +361,13 @@ def _until_interrupted() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _size_on_disk(path: Path) -> int:
+    """Of a file, once what was written to it is there: what a checkpoint counts on must not be lost with the power."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return path.stat().st_size
 
 
 def _mean(numbers: list[Any]) -> float | str:

@@ -1,6 +1,7 @@
 """What a study will take: hours from a measured speed, disk and memory from the sizes of things."""
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -15,11 +16,11 @@ import jax
 import numpy as np
 
 from edrl.deep.checkpoint import KEPT
-from edrl.deep.config import Config
+from edrl.deep.config import THREADS, Config
 from edrl.deep.environments import make
 from edrl.deep.train import Run, build_agent
 from edrl.studies.plan import Planned
-from edrl.studies.work import THREADS, seconds_spent, steps_done
+from edrl.studies.work import is_done, seconds_spent, steps_done
 
 _SECONDS = 3.0  # of measuring a speed, after compilation
 _PROCESS = 0.8e9  # bytes of a process without its replay memory: Python, JAX, compiled programs
@@ -43,25 +44,23 @@ class Estimate:
     hours: float
     disk: float
     memory: float  # of the largest run
-    speeds: dict[str, float]  # agent -> steps a second
+    speeds: dict[str, float]  # agent -> steps of training a second, evaluations included
 
 
 def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> Estimate:
-    """For the runs that are given, `jobs` at a time. Steps of evaluations are counted like those of training."""
-    speeds = _speeds(study, runs, threads)
-    steps = {run.name: max(0, run.config.steps - steps_done(study / run.name)) for run in runs}
-    seconds = 0.0
-    for run in runs:
-        config = run.config
-        played = config.evaluate_steps / config.evaluate_every if config.evaluate_every else 0.0
-        seconds += steps[run.name] * (1 + played) / speeds[config.agent]
-    sizes = [sizes_of(run.config) for run in runs]
+    """For what is left of all the runs of a study, `jobs` at a time."""
+    left = [run for run in runs if not is_done(study, run.name, run.config)]
+    speeds = _speeds(study, runs, {run.config.label: run.config for run in reversed(left)}, threads)
+    steps = {run.name: max(0, run.config.steps - steps_done(study / run.name)) for run in left}
+    seconds = sum(steps[run.name] / speeds[run.config.label] for run in left)
+    sizes = [sizes_of(kind_of(run.config)) for run in left]
     return Estimate(
-        len(runs), sum(steps.values()), seconds / min(jobs, max(1, len(runs))) / 3600,
+        len(left), sum(steps.values()), seconds / min(jobs, max(1, len(left))) / 3600,
         sum(size.disk for size in sizes), max((size.memory for size in sizes), default=0.0), speeds,
     )  # fmt: skip
 
 
+@functools.cache
 def sizes_of(config: Config) -> Sizes:
     """Of one run: replay memory in main memory and on disk, and the checkpoints that are kept."""
     environment = make(config.env, seed=0)
@@ -70,19 +69,20 @@ def sizes_of(config: Config) -> Sizes:
     environment.close()
     learner = jax.eval_shape(agent.init, jax.random.key(0))
     parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
-    # On disk there is up to one checkpoint's worth of transitions that have left the memory.
-    stored = min(config.steps, config.replay + config.checkpoint_every)
-    return Sizes(_PROCESS + config.replay * frame, stored * frame + KEPT * parameters)
+    # On disk the older checkpoint needs what has left the memory since, while the next one is being written.
+    stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
+    return Sizes(_PROCESS + config.replay * frame, stored * frame + (KEPT + 1) * parameters)
 
 
 def fitting_jobs(runs: Sequence[Planned], threads: int) -> int:
     """How many runs at once this machine has the cores and the memory for."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    largest = max(sizes_of(config).memory for config in {_kind(run.config) for run in runs})
+    largest = max(sizes_of(kind_of(run.config)).memory for run in runs)
     return max(1, min(cores // threads, int(0.9 * _free_memory() / largest)))
 
 
-def _kind(config: Config) -> Config:
+def kind_of(config: Config) -> Config:
+    """What runs that differ in their seeds have in common."""
     return dataclasses.replace(config, seed=0)
 
 
@@ -94,18 +94,23 @@ def _free_memory() -> float:
         return float("inf")
 
 
-def _speeds(study: Path, runs: Sequence[Planned], threads: int) -> dict[str, float]:
-    """Steps a second of each agent: of the runs that have come somewhere, or else measured now."""
-    known: dict[str, tuple[float, float]] = {}
+def _speeds(study: Path, runs: Sequence[Planned], wanted: dict[str, Config], threads: int) -> dict[str, float]:
+    """Steps of training a second, evaluations included, for each agent that is wanted, with a config of it: of the runs
+    that have come somewhere, or else measured now."""
+    steps, seconds = dict[str, float](), dict[str, float]()
     for run in runs:
-        steps, seconds = steps_done(study / run.name), seconds_spent(study / run.name)
-        before = known.get(run.config.agent, (0.0, 0.0))
-        known[run.config.agent] = (before[0] + steps, before[1] + seconds)
-    first = {run.config.agent: run.config for run in reversed(runs)}
+        label, out = run.config.label, study / run.name
+        steps[label] = steps.get(label, 0) + steps_done(out)
+        seconds[label] = seconds.get(label, 0) + seconds_spent(out)
     return {
-        agent: steps / seconds if seconds else measured_speed(first[agent], threads)
-        for agent, (steps, seconds) in known.items()
+        agent: steps[agent] / seconds[agent] if seconds[agent] else measured_speed(config, threads) / _played(config)
+        for agent, config in wanted.items()
     }
+
+
+def _played(config: Config) -> float:
+    """Steps for each one of training, those of evaluations included; they are taken to last as long."""
+    return 1 + (config.evaluate_steps / config.evaluate_every if config.evaluate_every else 0.0)
 
 
 def measured_speed(config: Config, threads: int) -> float:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from edrl.deep.config import THREADS
 from edrl.studies.plan import Planned
-from edrl.studies.work import THREADS
 
-_PAUSE = 0.2  # seconds between two looks
+_PAUSE = 0.2  # seconds, until it is seen that a run has ended
 
 
 def run_here(

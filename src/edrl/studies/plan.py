@@ -105,8 +105,8 @@ def parse_settings(entries: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
-    """Write the plan to `suite.json`, or add to the one that is there; returns all runs.
+def added_to_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
+    """The runs of the study in `out`, if there is one, with these added or lengthened.
 
     A study may grow: by games, agents and seeds, and by steps. Anything else that differs is a mistake.
     """
@@ -115,7 +115,12 @@ def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
         old = before.get(run.name)
         if old is not None:
             _check_growth(old, run)
-    merged = list((before | {run.name: run for run in runs}).values())
+    return list((before | {run.name: run for run in runs}).values())
+
+
+def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
+    """Write the plan to `suite.json`, or add to the one that is there; returns all runs."""
+    merged = added_to_plan(out, runs)
     out.mkdir(parents=True, exist_ok=True)
     entries = [
         {"name": run.name, "agent": run.config.label, "env": run.config.env, "seed": run.config.seed,

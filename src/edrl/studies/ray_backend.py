@@ -1,12 +1,14 @@
 """Runs on a Ray cluster: a task for each, which Ray starts again elsewhere if its worker or node dies."""
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from edrl.deep.config import THREADS
 from edrl.studies.plan import Planned
-from edrl.studies.work import THREADS, work
+from edrl.studies.work import is_locked, work
 
 RETRIES = 100  # of a task whose worker or node died; it goes on from its checkpoint
 
@@ -22,16 +24,18 @@ def run_on_ray(
     """Work on the runs as tasks with so many CPUs and GPUs each; returns the names of those that failed.
 
     `study` must be the same directory on all nodes. `address` is Ray's, or "local" for a cluster on this machine.
+    Ctrl-C ends all of them after they have saved.
     """
     ray = _ray()
     began = not ray.is_initialized()
     if began:
-        ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+    waiting: list[Any] = []
     try:
         # max_calls: a process for each run, as without Ray.
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
         names = {task.remote(study.absolute(), run.name, cpus): run.name for run in runs}
-        waiting, failed = list(names), []
+        waiting, failed = list(names), list[str]()
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
             for result in done:
@@ -42,6 +46,12 @@ def run_on_ray(
                     _explain(study / names[result], error)
             look()
         return failed
+    except KeyboardInterrupt:
+        for result in waiting:
+            ray.cancel(result)  # as Ctrl-C is to a process
+        while any(is_locked(study / run.name / "lock") for run in runs):
+            time.sleep(1.0)
+        raise
     finally:
         if began:
             ray.shutdown()

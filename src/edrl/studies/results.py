@@ -5,6 +5,7 @@ missing, unfinished, or made by versions that did not write every file.
 """
 
 import csv
+import dataclasses
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ from edrl.core.check import fail
 from edrl.deep.config import AGENTS, Config, in_order
 from edrl.experiments import atari
 from edrl.experiments.experiment import Table, read_csv
+from edrl.studies.work import is_done, steps_done
 
 LAST = 3  # evaluations that make a run's final score
 
@@ -37,6 +39,7 @@ class RunResult:
     reached: int  # steps
     steps: np.ndarray  # of its evaluations
     scores: np.ndarray  # their means
+    ended: bool  # whether there is a checkpoint of its last step
     timing: Table  # step, seconds; empty if it was not written
     made: tuple[dict[str, Any], ...]  # by what; one more each time it was resumed
 
@@ -54,11 +57,11 @@ class RunResult:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to log or to evaluate."""
+        """Whether nothing is left to do, or at least to log and to evaluate: the checkpoints may not have been kept."""
         every = self.config.evaluate_every or self.planned + 1
         evaluated = int(self.steps[-1]) if len(self.steps) else 0
         logged = self.reached >= self.planned - self.planned % self.config.log_every > 0
-        return evaluated >= self.planned or (logged and evaluated >= self.planned - self.planned % every)
+        return self.ended or evaluated >= self.planned or (logged and evaluated >= self.planned - self.planned % every)
 
     @property
     def final(self) -> float:
@@ -220,9 +223,10 @@ def _read_run(path: Path, planned: dict[Key, int]) -> RunResult:
     timing = _numbers(path / "timing.csv", ("step", "seconds"))
     made = json.loads((path / "made.json").read_text()) if (path / "made.json").exists() else []
     goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
-    reached = max([_last_step(path / "metrics.csv"), *steps.tolist()])
+    reached = max([steps_done(path), *steps.tolist()])
+    ended = is_done(path, ".", dataclasses.replace(config, steps=goal))
     makers = tuple(made) if isinstance(made, list) else (made,)
-    return RunResult(path, config, goal, reached, steps, scores, timing, makers)
+    return RunResult(path, config, goal, reached, steps, scores, ended, timing, makers)
 
 
 def _numbers(path: Path, names: tuple[str, ...]) -> Table:
@@ -241,16 +245,6 @@ def _numbers(path: Path, names: tuple[str, ...]) -> Table:
     return columns
 
 
-def _last_step(path: Path) -> int:
-    """Of metrics.csv, from its end: it may be long."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 4096))
-        last = file.read().decode(errors="replace").strip().rpartition("\n")[2].partition(",")[0]
-    return int(last) if last.isdecimal() else 0
-
-
 def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
     """The games that each of the agents has a run of."""
     by_agent = [{run.env for run in runs if run.agent == agent} for agent in agents]
@@ -258,9 +252,13 @@ def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
 
 
 def random_scores() -> dict[str, float]:
-    """Of an agent that plays MinAtar at random: the means of 1,000 episodes, by benchmarks/random_scores.py."""
-    known = read_csv(Path(str(files("edrl.studies") / "data" / "minatar5.csv")))
-    return dict(zip(known["env"], known["random"], strict=True))
+    """Of an agent that plays at random: the paper's for Atari; the means of 1,000 episodes, by
+    benchmarks/random_scores.py, for MinAtar."""
+    measured, listed = read_csv(Path(str(files("edrl.studies") / "data" / "minatar5.csv"))), atari.games()
+    return {
+        **dict(zip(measured["env"], measured["random"], strict=True)),
+        **dict(zip(listed["game"], map(float, listed["random"]), strict=True)),
+    }
 
 
 def _scale(env: str, study: Study) -> Scale:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.experiments import atari
 from edrl.experiments.experiment import Table
 from edrl.studies.plan import Planned
 from edrl.studies.results import Key, random_scores, read_study
+from edrl.studies.tables import mean_and_error
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ def scores(out: Path, runs: Mapping[str, Sequence[Planned]]) -> Table:
         for agent, env in dict.fromkeys((_agent(run), run.config.env) for run in planned):
             keys = [_key(run) for run in planned if (_agent(run), run.config.env) == (agent, env)]
             finals = [results[key].final for key in keys]
-            error = np.std(finals, ddof=1) / len(finals) ** 0.5 if len(finals) > 1 else np.nan
-            entries = (value, agent, env, len(finals), float(np.mean(finals)), float(error), np.nan)
+            entries = (value, agent, env, len(finals), *mean_and_error(finals), np.nan)
             for column, entry in zip(found.values(), entries, strict=True):
                 column.append(entry)
+    zero = random_scores()
     final, envs = np.array(found["final"], float), np.array(found["env"])
     for env in dict.fromkeys(found["env"]):
         here = np.flatnonzero(envs == env)
-        low, high = _random_score(env, final[here]), np.max(final[here])
+        low, high = zero.get(env, np.min(final[here])), np.max(final[here])
         for place in here:
             found["normalised"][place] = float((final[place] - low) / (high - low)) if high > low else 0.0
     return found
@@ -84,10 +84,3 @@ def _agent(run: Planned) -> str:
 
 def _key(run: Planned) -> Key:
     return run.config.label, run.config.env, run.config.seed
-
-
-def _random_score(env: str, finals: np.ndarray) -> float:
-    known = atari.games()
-    if env in known["game"]:
-        return float(known["random"][known["game"].index(env)])
-    return random_scores().get(env, float(np.min(finals)))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from edrl.core.algorithms import ALGORITHMS
+from edrl.deep.config import AGENTS
 from edrl.experiments import atari
 from edrl.experiments.experiment import Table, Tables, select
 from edrl.report import page
@@ -149,7 +150,7 @@ def _settings(study: Study) -> list[str]:
 def _setting(run: RunResult, name: str) -> str:
     value = getattr(run.config, name)
     if name == "size" and value is None:
-        value = ALGORITHMS[run.agent].size
+        value = ALGORITHMS[AGENTS[run.config.agent]].size
     if value is None:
         return "the agent's own"
     if isinstance(value, tuple):

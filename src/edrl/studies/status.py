@@ -30,8 +30,10 @@ def look_at(study: Path, run: Planned) -> RunStatus:
     """Look at one run."""
     out = study / run.name
     done = is_done(study, run.name, run.config)
-    failure = out / "failed.txt"
-    reason = failure.read_text().strip().split("\n")[-1] if failure.exists() else ""
+    try:
+        reason = (out / "failed.txt").read_text().strip().split("\n")[-1]
+    except FileNotFoundError:
+        reason = ""
     state: State = "done" if done else "running" if is_locked(out / "lock") else "failed" if reason else "waiting"
     return RunStatus(
         run.name, state, run.config.steps if done else steps_done(out), run.config.steps, seconds_spent(out),

@@ -130,11 +130,11 @@ def _by_game(study: Study) -> Table:
             runs = [run for run in study.counted if (run.agent, run.env) == (agent, env)]
             if runs:
                 highest, last = [run.maximum for run in runs], [run.final for run in runs]
-                rows.append((env, agent, len(runs), *_mean_and_error(highest), *_mean_and_error(last)))
+                rows.append((env, agent, len(runs), *mean_and_error(highest), *mean_and_error(last)))
     return _table(("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error"), rows)
 
 
-def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:
+def mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:
     """The mean and its standard error, nan for one number."""
     error = np.std(numbers, ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else np.nan
     return float(np.mean(numbers)), float(error)
@@ -150,6 +150,6 @@ def _speed(study: Study) -> Table:
         kept = dict(zip(run.timing["step"], run.timing["seconds"], strict=True))
         if sum(kept.values()) > 0:
             twice = sum(run.timing["seconds"]) - sum(kept.values())
-            speed = len(kept) * run.config.log_every / sum(kept.values())
+            speed = max(kept) / sum(kept.values())
             rows.append((*run.key, sum(kept.values()), twice, speed))
     return _table(("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second"), rows)

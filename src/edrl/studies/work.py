@@ -3,6 +3,7 @@
 import dataclasses
 import fcntl
 import json
+import os
 import time
 import traceback
 from collections.abc import Iterator
@@ -16,8 +17,7 @@ from edrl.deep.config import Config
 from edrl.deep.train import resume, train
 from edrl.studies.plan import read_plan
 
-THREADS = "PJRT_NPROC"
-"""The environment variable that limits XLA's threads. Set for every run, as sums depend on the number of threads."""
+_TAIL = 4096  # bytes, in which there is a whole row
 
 
 class Taken(Exception):
@@ -37,11 +37,13 @@ def is_locked(path: Path) -> bool:
     """Whether somebody holds the lock."""
     if not path.exists():
         return False
-    try:
-        with locked(path):
-            return False
-    except Taken:
-        return True
+    with path.open("a") as file:
+        try:
+            # Shared: two that look at once do not take each other for a worker.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def _lock(file: IO[str], path: Path, patience: float) -> None:
@@ -80,7 +82,7 @@ def _train(config: Config, out: Path) -> None:
         begun = Config.from_json((out / "config.json").read_text())
         if dataclasses.replace(begun, steps=config.steps) != config:
             raise fail("run", str(out), "it was begun with other settings than those of the study")
-        resume(out, steps=config.steps)
+        resume(out, steps=config.steps, older=True)
     else:
         train(config, out)
 
@@ -96,11 +98,16 @@ def steps_done(out: Path) -> int:
 
 
 def last_row(path: Path) -> dict[str, str]:
-    """The last whole row of a CSV file, which may be growing; empty if there is none."""
-    if not path.exists():
+    """The last whole row of a CSV file, which may be long and growing; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            header = file.readline().decode().strip().split(",")
+            file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _TAIL))
+            rows = file.read().decode(errors="replace").split("\n")[:-1]
+    except FileNotFoundError:
         return {}
-    header, *rows = path.read_text().split("\n")[:-1] or [""]
-    return dict(zip(header.split(","), rows[-1].split(","), strict=False)) if rows else {}
+    cells = rows[-1].split(",") if rows else []
+    return dict(zip(header, cells, strict=True)) if len(cells) == len(header) else {}
 
 
 def seconds_spent(out: Path) -> float:
@@ -113,5 +120,7 @@ def seconds_spent(out: Path) -> float:
 
 def machine_of(out: Path) -> str:
     """Where a run was worked on last."""
-    path = out / "made.json"
-    return str(json.loads(path.read_text())[-1]["machine"]["host"]) if path.exists() else ""
+    try:
+        return str(json.loads((out / "made.json").read_text())[-1]["machine"]["host"])
+    except FileNotFoundError:
+        return ""
