@@ -63,6 +63,26 @@ def run() -> dict[str, Any]:
     }
 
 
+def table(result: dict[str, Any]) -> str:
+    """The table of docs/full-study.md, from what `run` returned."""
+    one, all_runs = result["one_run"], result["all_runs"]
+
+    def rounded(hours: float) -> str:
+        return f"{round(hours, -2 if hours < 1e5 else -3):,.0f}"
+
+    gpu_hours, beside = rounded(all_runs["gpu_hours"]), rounded(all_runs["core_hours_beside_gpus"])
+    written = f"{one['written_gigabytes']:.0f} GB, {one['megabytes_a_second']:.1f} MB/s"
+    return f"""\
+| | one run | all {result["runs"]} |
+|---|---|---|
+| on CPUs: core-hours | {one["core_hours_on_cpu"]:.0f} | {rounded(all_runs["core_hours_on_cpu"])} |
+| with a quarter of a GPU: hours | {one["hours_with_a_share_of_a_gpu"]:.0f} | {gpu_hours} GPU-hours, and {beside} core-hours beside them |
+| memory | {one["memory_gigabytes"]:.1f} GB | as many times as run at once |
+| disk | {one["disk_gigabytes"]:.1f} GB | {all_runs["disk_terabytes"]:.1f} TB |
+| written to disk | {written} | {all_runs["written_terabytes"]:.0f} TB |
+"""  # noqa: E501
+
+
 def _environment_seconds(game: str, steps: int = 1_500) -> float:
     """Of an agent step with random actions, which is four frames, and their preprocessing."""
     environment = make(game, seed=0)

@@ -1,10 +1,12 @@
 """The code that the README and the guides show is run as it stands."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
 import pytest
+from benchmarks.full_study import table
 
 from edrl.experiments import EXPERIMENTS
 
@@ -44,3 +46,8 @@ def test_the_readme_shows_the_claims_as_they_were_measured() -> None:
     claims = update.read_claims()
     assert update.claims_block(claims) in (ROOT / "README.md").read_text(encoding="utf-8")
     assert not [claim.id for claim in claims if claim.failed]
+
+
+def test_the_cost_of_the_full_study_is_as_it_was_worked_out() -> None:
+    result = json.loads((ROOT / "benchmarks/results/full_study.json").read_text())["results"]
+    assert table(result) in (ROOT / "docs/full-study.md").read_text(encoding="utf-8")
