@@ -155,9 +155,10 @@ def _counts(statuses: Sequence[RunStatus]) -> str:
 
 def _status_table(statuses: Sequence[RunStatus]) -> Table:
     table = Table()
-    table.add_column("run", no_wrap=True)
-    for name in ("state", "steps", "steps/s", "score", "where, or why not"):
-        table.add_column(name)
+    table.add_column("run", overflow="fold")
+    for name in ("state", "steps", "steps/s", "score"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("where, or why not", overflow="fold")
     for status in statuses:
         table.add_row(
             status.name,

@@ -1,0 +1,126 @@
+"""Brings the report on a study into the documentation: `python docs/results/update.py NAME REPORT [SEARCH]`.
+
+Copies the tables and pictures that `edrl report` wrote to docs/results/NAME, with the search.csv of `edrl search` if
+there was one, and writes the tables of docs/results/NAME.md between its marks. Paths of run directories are left out.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from edrl.deep.config import in_order
+from edrl.experiments.experiment import Table, read_csv, select, write_csv
+from edrl.studies.figures import label
+from edrl.studies.search import best, means
+
+RESULTS = Path(__file__).parent
+TABLES = ("aggregates", "improvement", "games", "curves", "scores", "speed")
+PICTURES = ("curves", "aggregates", "improvement-pairs")
+BEGIN, END = "<!-- tables: written by docs/results/update.py -->", "<!-- end of tables -->"
+
+
+def block(name: str) -> str:
+    """What stands between the marks of a page: tables of what lies in its directory."""
+    parts = [_games(read_csv(RESULTS / name / "games.csv"))]
+    aggregates = read_csv(RESULTS / name / "aggregates.csv")
+    if len(set(aggregates["agent"])) > 1 and len(set(read_csv(RESULTS / name / "games.csv")["env"])) > 1:
+        parts.append(_aggregates(aggregates))
+    if (RESULTS / name / "improvement.csv").exists():
+        parts.append(_improvement(read_csv(RESULTS / name / "improvement.csv")))
+    parts.append(_speed(read_csv(RESULTS / name / "speed.csv")))
+    if (RESULTS / name / "search.csv").exists():
+        parts.append(_search(read_csv(RESULTS / name / "search.csv")))
+    return f"{BEGIN}\n\n" + "\n".join(parts) + f"\n{END}"
+
+
+def update(name: str, report: Path, search: Path | None = None) -> None:
+    """Copy what the page shows, and write its tables."""
+    out = RESULTS / name
+    out.mkdir(exist_ok=True)
+    for table in TABLES:
+        rows = read_csv(report / "data" / f"{table}.csv")
+        rows.pop("directory", None)
+        if rows[next(iter(rows))]:
+            write_csv(out / f"{table}.csv", rows)
+    for picture in PICTURES:
+        if (report / "figures" / f"{picture}.png").exists():
+            shutil.copy(report / "figures" / f"{picture}.png", out / f"{picture}.png")
+    if search is not None:
+        shutil.copy(search, out / "search.csv")
+    page = RESULTS / f"{name}.md"
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    page.write_text(before + block(name) + rest.split(END)[1], encoding="utf-8")
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _games(rows: Table) -> str:
+    """Final scores: the mean over seeds, with its standard error."""
+    agents = in_order(set(rows["agent"]))
+    lines = []
+    for env in dict.fromkeys(rows["env"]):
+        found = {agent: select(rows, env=env, agent=agent) for agent in agents}
+        lines.append([label(env), *(_score(one) for one in found.values())])
+    seeds = sorted(set(rows["seeds"]))
+    text = f"Final scores, mean over {' to '.join(f'{count:g}' for count in (seeds[0], seeds[-1])[: len(seeds)])} seeds"
+    return f"{text} ± standard error:\n\n{_markdown(['', *agents], lines)}"
+
+
+def _score(row: Table) -> str:
+    if not len(row["final"]):
+        return "–"
+    value, error = float(row["final"][0]), float(row["final_error"][0])
+    return f"{value:.2f}" if error != error else f"{value:.2f} ± {error:.2f}"
+
+
+def _aggregates(rows: Table) -> str:
+    measures = list(dict.fromkeys(rows["measure"]))
+    lines = [
+        [agent, *(_interval(select(rows, agent=agent, measure=measure), "value") for measure in measures)]
+        for agent in in_order(set(rows["agent"]))
+    ]
+    return f"Normalised final scores over all games [95 % interval]:\n\n{_markdown(['', *measures], lines)}"
+
+
+def _improvement(rows: Table) -> str:
+    agents = in_order(set(rows["agent"]))
+    lines = []
+    for agent in agents:
+        pairs = [select(rows, agent=agent, other=other) for other in agents]
+        lines.append([agent, *("" if not len(pair["agent"]) else _interval(pair, "probability") for pair in pairs)])
+    text = "Probability that a run of the agent in the row is better than one of the agent in the column, on a game"
+    return f"{text} drawn at random [95 % interval]:\n\n{_markdown(['', *agents], lines)}"
+
+
+def _interval(row: Table, name: str) -> str:
+    value, low, high = (float(row[column][0]) for column in (name, "low", "high"))
+    return f"{value:.2f}" if low != low else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _speed(rows: Table) -> str:
+    lines = []
+    for agent in in_order(set(rows["agent"])):
+        speeds = sorted(float(speed) for speed in select(rows, agent=agent)["steps_per_second"])
+        lines.append([agent, f"{speeds[len(speeds) // 2]:,.0f} ({speeds[0]:,.0f} to {speeds[-1]:,.0f})"])
+    return f"Agent steps a second, evaluations included, median over runs:\n\n{_markdown(['', 'steps/s'], lines)}"
+
+
+def _search(rows: Table) -> str:
+    values = sorted(set(rows["value"]), key=float)
+    averaged, chosen = means(rows), best(rows)
+    lines = [
+        [agent, *(f"**{averaged[agent, v]:.2f}**" if v == value else f"{averaged[agent, v]:.2f}" for v in values)]
+        for agent, value in chosen.items()
+    ]
+    games = ", ".join(label(env) for env in dict.fromkeys(rows["env"]))
+    head = ["", *(f"{value:g}" for value in values)]
+    return f"The search, normalised final scores averaged over {games} (the best in bold):\n\n{_markdown(head, lines)}"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    update(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) == 4 else None)
