@@ -83,6 +83,7 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
         (Train(config=SMALL), "--out"),
         (Train(resume=Path("nowhere")), "nowhere"),
         (Train(config=preset("minatar", env="minatar/brekout"), out=Path("never-made")), "minatar/breakout"),
+        (Train(config=preset("paper", env="CartPole-v1"), out=Path("never-made")), "fits the environment"),
         (Evaluate(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere"), video=Path("film.avi")), ".gif or .mp4"),

@@ -431,6 +431,15 @@ def test_what_no_agent_here_can_play_is_refused() -> None:
         Gymnasium(gymnasium.make("CartPole-v1"), seed=0).render()
 
 
+def test_what_draws_an_environment_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make("CartPole-v1", seed=0)
+    env.reset()
+    assert env.render().shape == (400, 600, 3)
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(ImportError, match=r"CartPole-v1 cannot be drawn.*pygame"):
+        env.render()
+
+
 @pytest.mark.parametrize(
     ("module", "extra", "name"), [("ale_py", "atari", "pong"), ("minatar", "minatar", "minatar/asterix")]
 )

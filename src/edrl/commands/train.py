@@ -16,7 +16,7 @@ from edrl.deep import checkpoint
 from edrl.deep.config import Config, PresetName
 from edrl.deep.environments import make
 from edrl.deep.evaluate import evaluate
-from edrl.deep.train import Listener, Run, resume, train
+from edrl.deep.train import Listener, Run, build_agent, resume, train
 from edrl.studies.work import Taken, locked
 
 
@@ -54,7 +54,9 @@ class Train:
             return 2
         try:
             if not self.resume:
-                make(self.config.env, seed=0).close()  # a wrong name leaves no directory behind
+                environment = make(self.config.env, seed=0)
+                environment.close()
+                build_agent(self.config, environment)  # what cannot be trained leaves no directory behind
             with locked(where / "lock"), _progress(where) as listen:
                 run = (
                     resume(where, older=self.older, listen=listen)

@@ -41,6 +41,9 @@ class Network:
     hidden: tuple[int, ...] = (512,)
     scale: float = 1.0  # of observations: 1/255 for bytes
 
+    def __post_init__(self) -> None:
+        self._layer_sizes()  # observations that do not fit are refused
+
     def init(self, key: jax.Array) -> Parameters:
         """Random parameters."""
         sizes = self._layer_sizes()
@@ -55,7 +58,8 @@ class Network:
         shape, sizes = self.observation_shape, []
         for layer in self.convolutions:
             if len(shape) != 3 or min(shape[:2]) < layer.kernel:
-                raise fail("observation_shape", self.observation_shape, "the convolutions need larger images")
+                right = "convolutions need larger images: choose the preset, or the network, that fits the environment"
+                raise fail("observation_shape", self.observation_shape, right)
             sizes.append((layer.kernel**2 * shape[2], layer.filters))
             shape = (*((length - layer.kernel) // layer.stride + 1 for length in shape[:2]), layer.filters)
         widths = (int(np.prod(shape)), *self.hidden, self.num_actions * self.num_outputs)

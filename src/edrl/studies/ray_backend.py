@@ -34,7 +34,7 @@ def run_on_ray(
     try:
         # max_calls: a process for each run, as without Ray.
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
-        names = {task.remote(study.absolute(), run.name, cpus): run.name for run in runs}
+        names = {task.remote(study.absolute(), run.name, cpus, gpus): run.name for run in runs}
         waiting, failed = list(names), list[str]()
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -57,8 +57,11 @@ def run_on_ray(
             ray.shutdown()
 
 
-def _work(study: Path, name: str, threads: int) -> None:
-    os.environ[THREADS] = str(threads)  # XLA reads it at the first computation, which is still to come
+def _work(study: Path, name: str, threads: int, gpus: float) -> None:
+    # XLA reads both at the first computation, which is still to come.
+    os.environ[THREADS] = str(threads)
+    if 0 < gpus < 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}")  # alone, a run would take 0.75
     work(study, name)
 
 

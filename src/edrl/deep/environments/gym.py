@@ -70,7 +70,10 @@ class Gymnasium:
         if self._env.render_mode != "rgb_array":
             right = "only an environment made with render_mode='rgb_array' can be drawn"
             raise fail(f"render_mode of {self.name}", self._env.render_mode, right)
-        return np.asarray(self._env.render(), np.uint8)
+        try:
+            return np.asarray(self._env.render(), np.uint8)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise ImportError(f"{self.name} cannot be drawn: {error}") from error
 
     def save(self) -> dict[str, np.ndarray]:
         """The number of episodes begun, from which the seeds of the next ones follow."""
