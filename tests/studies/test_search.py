@@ -11,8 +11,7 @@ from edrl.commands.search import Search
 from edrl.experiments.experiment import read_csv, select
 from edrl.studies.plan import Planned, plan, read_plan
 from edrl.studies.results import random_scores
-from edrl.studies.search import Search as Values
-from edrl.studies.search import best, means, scores
+from edrl.studies.search import Variation, at_the_end, best, means, scores
 from edrl.studies.status import look_at
 
 BREAKOUT, FREEWAY = "minatar/breakout", "minatar/freeway"
@@ -74,7 +73,10 @@ def test_mistakes_are_named_before_anything_runs(
 
 
 def test_values_are_read_as_written() -> None:
-    assert Values.parse("learning_rate=1e-4, 3e-4") == Values("learning_rate", ("1e-4", "3e-4"))
+    variation = Variation.parse("learning_rate=1e-4, 1e-3,3e-4")
+    assert variation == Variation("learning_rate", ("1e-4", "1e-3", "3e-4"))
+    assert at_the_end({"dqn": "1e-3", "c51": "3e-4", "er-dqn": "1e-4"}, variation) == ["dqn", "er-dqn"]
+    assert at_the_end({"dqn": "mlp"}, Variation("network", ("mlp", "minatar"))) == []
 
 
 @pytest.mark.slow

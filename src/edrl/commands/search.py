@@ -13,8 +13,7 @@ from edrl.deep.config import PresetName
 from edrl.experiments.experiment import Table as Rows
 from edrl.experiments.experiment import write_csv
 from edrl.studies.plan import Planned, parse_settings, plan
-from edrl.studies.search import Search as Values
-from edrl.studies.search import best, means, scores
+from edrl.studies.search import Variation, at_the_end, best, means, scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,21 +56,24 @@ class Search:
         """Run what is missing, choose, and return the exit status."""
         console = Console()
         try:
-            values = Values.parse(self.vary)
-            runs = {value: self._plan(values.setting, value) for value in values.values}
+            variation = Variation.parse(self.vary)
+            runs = {value: self._plan(variation.setting, value) for value in variation.values}
         except (ValueError, ImportError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
-        for value in values.values:
-            console.print(Text(f"{values.setting} = {value}", style="bold"))
-            status = self._study(values.setting, value)()
+        for value in variation.values:
+            console.print(Text(f"{variation.setting} = {value}", style="bold"))
+            status = self._study(variation.setting, value)()
             if status:
                 return status
         found = scores(self.out, runs)
         write_csv(self.out / "search.csv", found)
-        console.print(_table(found, values))
-        chosen = " ".join(f"{agent}.{values.setting}={value}" for agent, value in best(found).items())
-        console.print(f"For the study: --set {chosen}", soft_wrap=True, highlight=False)
+        console.print(_table(found, variation))
+        chosen = best(found)
+        for agent in at_the_end(chosen, variation):
+            console.print(f"{agent}: no value beyond {chosen[agent]} was tried, and it may be better.", style="yellow")
+        settings = " ".join(f"{agent}.{variation.setting}={value}" for agent, value in chosen.items())
+        console.print(f"For the study: --set {settings}", soft_wrap=True, highlight=False)
         return 0
 
     def _plan(self, setting: str, value: str) -> list[Planned]:
@@ -91,10 +93,10 @@ class Search:
         )  # fmt: skip
 
 
-def _table(found: Rows, values: Values) -> Table:
-    table = Table("agent", *values.values, title=f"Normalised final scores for each {values.setting}")
+def _table(found: Rows, variation: Variation) -> Table:
+    table = Table("agent", *variation.values, title=f"Normalised final scores for each {variation.setting}")
     averaged, chosen = means(found), best(found)
     for agent, value in chosen.items():
-        cells = [Text(f"{averaged[agent, v]:.2f}", style="bold green" if v == value else "") for v in values.values]
+        cells = [Text(f"{averaged[agent, v]:.2f}", style="bold green" if v == value else "") for v in variation.values]
         table.add_row(agent, *cells)
     return table

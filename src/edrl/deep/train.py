@@ -360,7 +360,7 @@ def _until_interrupted() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(noticed)
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set by Python
 
 
 def _size_on_disk(path: Path) -> int:

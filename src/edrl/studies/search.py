@@ -14,14 +14,14 @@ from edrl.studies.tables import mean_and_error
 
 
 @dataclass(frozen=True)
-class Search:
+class Variation:
     """Which values of which setting are tried; the study of a value lies in the directory of its name."""
 
     setting: str
     values: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str) -> "Search":
+    def parse(cls, text: str) -> "Variation":
         """From `learning_rate=1e-4,3e-4,1e-3`."""
         setting, _, listed = text.partition("=")
         values = tuple(value.strip() for value in listed.split(","))
@@ -66,6 +66,15 @@ def best(found: Table) -> dict[str, str]:
         if agent not in chosen or score > chosen[agent][0]:
             chosen[agent] = (score, value)
     return {agent: value for agent, (_, value) in chosen.items()}
+
+
+def at_the_end(chosen: dict[str, str], variation: Variation) -> list[str]:
+    """The agents whose best value has no other beyond it; none if the values are not numbers."""
+    try:
+        ordered = sorted(variation.values, key=float)
+    except ValueError:
+        return []
+    return [agent for agent, value in chosen.items() if value in (ordered[0], ordered[-1])]
 
 
 def means(found: Table) -> dict[tuple[str, str], float]:
