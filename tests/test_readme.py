@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.full_study import table
@@ -11,6 +12,16 @@ from benchmarks.full_study import table
 from edrl.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
+
+
+def module(path: str) -> Any:
+    """A script of the documentation."""
+    spec = importlib.util.spec_from_file_location("script", ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("quickstart", "add-a-statistic", "reproduce", "deep", "report")))
@@ -38,11 +49,7 @@ def test_every_part_of_the_reproduction_is_in_the_paper_map() -> None:
 
 def test_the_readme_shows_the_claims_as_they_were_measured() -> None:
     """The table is what docs/update.py makes of docs/claims.json, and no claim in it fails."""
-    spec = importlib.util.spec_from_file_location("update", ROOT / "docs/update.py")
-    assert spec is not None
-    assert spec.loader is not None
-    update = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(update)
+    update = module("docs/update.py")
     claims = update.read_claims()
     assert update.claims_block(claims) in (ROOT / "README.md").read_text(encoding="utf-8")
     assert not [claim.id for claim in claims if claim.failed]
@@ -51,3 +58,11 @@ def test_the_readme_shows_the_claims_as_they_were_measured() -> None:
 def test_the_cost_of_the_full_study_is_as_it_was_worked_out() -> None:
     result = json.loads((ROOT / "benchmarks/results/full_study.json").read_text())["results"]
     assert table(result) in (ROOT / "docs/full-study.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "page", sorted(path.stem for path in (ROOT / "docs/results").glob("*.md") if path.stem != "README")
+)
+def test_results_show_the_tables_that_lie_beside_them(page: str) -> None:
+    update = module("docs/results/update.py")
+    assert update.block(page) in (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8")

@@ -14,18 +14,17 @@ from edrl.studies.figures import label
 from edrl.studies.search import best, means
 
 RESULTS = Path(__file__).parent
-TABLES = ("aggregates", "improvement", "games", "curves", "scores", "speed")
-PICTURES = ("curves", "aggregates", "improvement-pairs")
+TABLES, PICTURES = ("games", "curves", "scores", "speed"), ("curves",)
+OVER_GAMES = ("aggregates", "improvement"), ("aggregates", "improvement-pairs")  # those of more than one game
 BEGIN, END = "<!-- tables: written by docs/results/update.py -->", "<!-- end of tables -->"
 
 
 def block(name: str) -> str:
     """What stands between the marks of a page: tables of what lies in its directory."""
-    parts = [_games(read_csv(RESULTS / name / "games.csv"))]
-    aggregates = read_csv(RESULTS / name / "aggregates.csv")
-    if len(set(aggregates["agent"])) > 1 and len(set(read_csv(RESULTS / name / "games.csv")["env"])) > 1:
-        parts.append(_aggregates(aggregates))
-    if (RESULTS / name / "improvement.csv").exists():
+    games = read_csv(RESULTS / name / "games.csv")
+    parts = [_progress(read_csv(RESULTS / name / "scores.csv")), _games(games)]
+    if len(set(games["env"])) > 1:
+        parts.append(_aggregates(read_csv(RESULTS / name / "aggregates.csv")))
         parts.append(_improvement(read_csv(RESULTS / name / "improvement.csv")))
     parts.append(_speed(read_csv(RESULTS / name / "speed.csv")))
     if (RESULTS / name / "search.csv").exists():
@@ -37,14 +36,13 @@ def update(name: str, report: Path, search: Path | None = None) -> None:
     """Copy what the page shows, and write its tables."""
     out = RESULTS / name
     out.mkdir(exist_ok=True)
-    for table in TABLES:
+    more = OVER_GAMES if len(set(read_csv(report / "data" / "games.csv")["env"])) > 1 else ((), ())
+    for table in (*TABLES, *more[0]):
         rows = read_csv(report / "data" / f"{table}.csv")
         rows.pop("directory", None)
-        if rows[next(iter(rows))]:
-            write_csv(out / f"{table}.csv", rows)
-    for picture in PICTURES:
-        if (report / "figures" / f"{picture}.png").exists():
-            shutil.copy(report / "figures" / f"{picture}.png", out / f"{picture}.png")
+        write_csv(out / f"{table}.csv", rows)
+    for picture in (*PICTURES, *more[1]):
+        shutil.copy(report / "figures" / f"{picture}.png", out / f"{picture}.png")
     if search is not None:
         shutil.copy(search, out / "search.csv")
     page = RESULTS / f"{name}.md"
@@ -57,22 +55,32 @@ def _markdown(head: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def _progress(rows: Table) -> str:
+    runs, unfinished, planned = len(rows["agent"]), len(rows["agent"]) - sum(rows["finished"]), max(rows["planned"])
+    if not unfinished:
+        return f"{runs} runs of {planned:,} agent steps.\n"
+    reached = f"{min(rows['reached']):,} to {max(rows['reached']):,} of {planned:,} agent steps"
+    return f"Unfinished: {unfinished} of {runs} runs; they have come to {reached}.\n"
+
+
 def _games(rows: Table) -> str:
-    """Final scores: the mean over seeds, with its standard error."""
+    """Final and highest scores: the mean over seeds, with its standard error."""
     agents = in_order(set(rows["agent"]))
     lines = []
     for env in dict.fromkeys(rows["env"]):
-        found = {agent: select(rows, env=env, agent=agent) for agent in agents}
-        lines.append([label(env), *(_score(one) for one in found.values())])
-    seeds = sorted(set(rows["seeds"]))
-    text = f"Final scores, mean over {' to '.join(f'{count:g}' for count in (seeds[0], seeds[-1])[: len(seeds)])} seeds"
-    return f"{text} ± standard error:\n\n{_markdown(['', *agents], lines)}"
+        found = [select(rows, env=env, agent=agent) for agent in agents]
+        lines.append([label(env), *(f"{_score(one, 'final')}; {_score(one, 'maximum')}" for one in found)])
+    fewest, most = min(rows["seeds"]), max(rows["seeds"])
+    seeds = f"{most} seed{'' if most == 1 else 's'}" if fewest == most else f"{fewest} to {most} seeds"
+    text = f"Scores of evaluations: the mean of the last three; the highest. Means over {seeds}"
+    text += " ± standard error" if most > 1 else ""
+    return f"{text}:\n\n{_markdown(['', *agents], lines)}"
 
 
-def _score(row: Table) -> str:
-    if not len(row["final"]):
+def _score(row: Table, kind: str) -> str:
+    if not len(row[kind]):
         return "–"
-    value, error = float(row["final"][0]), float(row["final_error"][0])
+    value, error = float(row[kind][0]), float(row[f"{kind}_error"][0])
     return f"{value:.2f}" if error != error else f"{value:.2f} ± {error:.2f}"
 
 
