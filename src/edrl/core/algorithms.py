@@ -29,8 +29,8 @@ class Algorithm:
         return self.build(size, (0.0, 0.0) if support is None else support)
 
 
-# What a network puts out is off by more than the last Newton steps are worth: twelve reach the residual of a hundred
-# (`python -m benchmarks imputation`), in a fraction of the time, which every update pays.
+# What a network puts out is inconsistent by more than the last Newton steps are worth: twelve come near the residual of
+# a hundred in a third of the time, which every update pays (`python -m benchmarks imputation`).
 _QUICK = MaximumEntropy(grid=32, iterations=12)
 
 
