@@ -32,10 +32,13 @@ def run() -> dict[str, Any]:
     training = json.loads((Path(__file__).parent / "results" / "training.json").read_text())
     speed = training["results"]["atari, one core"]["ours, er-dqn"]["steps_per_second"]
     evaluation = CONFIG.steps // CONFIG.evaluate_every * CONFIG.evaluate_steps
-    act = GPU["act_milliseconds"] / 1e3
     cpu_hours = (CONFIG.steps / speed + evaluation * (step + _act_seconds())) / 3600
-    update = GPU["update_milliseconds"] / 1e3 / CONFIG.update_every
-    gpu_hours = (CONFIG.steps * (step + act + update) + evaluation * (step + act)) / 3600
+    act, update = GPU["act_milliseconds"] / 1e3, GPU["update_milliseconds"] / 1e3 / CONFIG.update_every
+
+    def hours_on_gpu(act: float, update: float) -> float:
+        return (CONFIG.steps * (step + act + update) + evaluation * (step + act)) / 3600
+
+    gpu_hours = hours_on_gpu(act, update)
     sizes = sizes_of(CONFIG)
     saved = CONFIG.steps / CONFIG.checkpoint_every
     # Every transition is written once, and the networks with their optimiser at each checkpoint.
@@ -48,6 +51,7 @@ def run() -> dict[str, Any]:
         "one_run": {
             "core_hours_on_cpu": cpu_hours,
             "hours_with_a_share_of_a_gpu": gpu_hours,
+            "hours_if_latencies_were_halved": hours_on_gpu(act / 2, update / 2),
             "memory_gigabytes": sizes.memory / 1e9,
             "disk_gigabytes": sizes.disk / 1e9,
             "written_gigabytes": written / 1e9,
