@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,6 +19,22 @@ class Case:
     family: edrl.Statistics
     exact: bool = True  # impute is exact on consistent values
     consistency: float = 1e-9  # relative to the values' scale, in float64
+
+
+@dataclass(frozen=True)
+class SmoothQuantiles(edrl.MEstimator):
+    """From a score alone, as users write one."""
+
+    taus: tuple[float, ...] = midpoints(5)
+
+    @property
+    def size(self) -> int:
+        return len(self.taus)
+
+    def score(self, values: Any, atoms: Any) -> Any:
+        error = jnp.asarray(values)[..., :, None] - jnp.asarray(atoms)[..., None, :]
+        taus = jnp.asarray(self.taus, error.dtype)[:, None]
+        return jnp.where(error > 0, 1 - taus, taus) * jnp.tanh(error)
 
 
 FAMILIES = [
@@ -45,6 +62,7 @@ FAMILIES = [
     Case("expectiles-scipy-root", Expectiles(5, impute="scipy-root"), exact=False),
     Case("expectiles-scipy-minimize", Expectiles(5, impute="scipy-minimize"), exact=False),
     Case("expectiles-naive", Expectiles(11, impute="as_samples"), exact=False),
+    Case("score-alone", SmoothQuantiles(), exact=False),
     Case("huber-naive", HuberQuantiles(9, impute="as_samples"), exact=False),
 ]
 

@@ -28,6 +28,7 @@ from edrl.core.imputation import (
 )
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics, Strategy
+from edrl.core.verify import Verified, verify
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ __all__ = [
     "ScipyRoot",
     "Statistics",
     "Strategy",
+    "Verified",
     "algorithm",
     "as_samples",
     "evenly_spaced",
@@ -60,4 +62,5 @@ __all__ = [
     "quantile_cells",
     "risk",
     "tabular",
+    "verify",
 ]

@@ -1,5 +1,6 @@
 """The `edrl` command."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -18,6 +19,7 @@ _ABOUT = "Distributional reinforcement learning as statistics plus imputation. S
 
 def main() -> None:
     """Entry point of the command."""
+    sys.path.append(os.getcwd())  # MODULE:NAME may lie in the directory where the command is given
     name = _preset()
     command = tyro.cli(
         Annotated[Reproduce, tyro.conf.subcommand("reproduce")]

@@ -66,6 +66,17 @@ def test_loss_is_minimised_at_the_statistics(case: Case) -> None:
 
 
 @every_family
+def test_the_loss_of_a_batch_is_that_of_its_rows(case: Case) -> None:
+    """Whatever the batch's size, also that of something inside the loss."""
+    family, mu = case.family, random_particles(9, batch=32)
+    values = np.random.default_rng(9).normal(size=(32, family.size))
+    if isinstance(family, Categorical):
+        values = np.asarray(family.evaluate(mu))
+    rows = [family.loss(values[row], mu[row]) for row in (0, 7, 31)]
+    np.testing.assert_allclose(np.asarray(family.loss(values, mu))[[0, 7, 31]], rows, rtol=1e-12)
+
+
+@every_family
 def test_loss_is_affine_in_the_target(case: Case) -> None:
     """L(v; w mu + (1-w) nu) = w L(v; mu) + (1-w) L(v; nu): sampled gradients are unbiased (Section 3.4 (ii))."""
     family, mu, nu = case.family, random_particles(3), random_particles(4)

@@ -218,3 +218,29 @@ def test_errors_name_the_argument():
         MaximumEntropy(margin=0.0)
     with pytest.raises(ValueError, match="iterations = 0"):
         MaximumEntropy(iterations=0)
+
+
+@dataclass(frozen=True)
+class EntropicRisks(MEstimator):
+    """log(E exp(b Z)) / b: scores that grow exponentially, and overflow on the far ends of the grid."""
+
+    betas: tuple[float, ...] = (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
+
+    @property
+    def size(self) -> int:
+        return len(self.betas)
+
+    def score(self, values: Any, atoms: Any) -> Any:
+        betas = jnp.asarray(self.betas, atoms.dtype)[:, None]
+        return -jnp.expm1(betas * (atoms[..., None, :] - values[..., :, None])) / betas
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-3)])
+def test_scores_may_grow_exponentially(dtype: Any, tolerance: float) -> None:
+    """Atoms so far away that their scores drown all others have no weight, and no place of their own."""
+    family, atoms = EntropicRisks(), np.random.default_rng(0).normal(size=200)
+    risks = np.asarray(family.evaluate(Particles(atoms)))
+    betas = np.asarray(family.betas)
+    np.testing.assert_allclose(risks, np.log(np.mean(np.exp(betas[:, None] * atoms), axis=-1)) / betas, rtol=1e-12)
+    assert np.abs(family.residual(risks.astype(dtype))).max() <= tolerance
+    assert np.isfinite(np.asarray(family.loss(risks, family.impute(risks.astype(dtype)))))

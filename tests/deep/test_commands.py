@@ -1,5 +1,6 @@
 """`edrl train`, `evaluate` and `play`, as a user calls them."""
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from edrl import cli
+from edrl import Quantiles, cli
 from edrl.commands import film
 from edrl.commands.play import Play, picture
 from edrl.commands.train import Evaluate, Train
 from edrl.core.particles import Particles
-from edrl.deep.config import preset
+from edrl.deep.config import in_order, preset
+from edrl.studies.plan import plan
 from edrl.studies.work import locked
 
 SMALL = preset(
@@ -83,7 +85,7 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
         (Train(config=SMALL), "--out"),
         (Train(resume=Path("nowhere")), "nowhere"),
         (Train(config=preset("minatar", env="minatar/brekout"), out=Path("never-made")), "minatar/breakout"),
-        (Train(config=preset("paper", env="CartPole-v1"), out=Path("never-made")), "fits the environment"),
+        (Train(config=preset("paper", env="CartPole-v1"), out=Path("never-made")), "choose network mlp"),
         (Evaluate(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere"), video=Path("film.avi")), ".gif or .mp4"),
@@ -115,3 +117,60 @@ def test_help_shows_the_values_of_the_preset(
     printed = capsys.readouterr().out
     assert "minatar/breakout" in printed
     assert "0.00025" in printed  # its learning rate
+
+
+def test_a_run_is_trained_for_longer_but_not_otherwise(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is given beside --resume is not ignored."""
+    assert Train(config=preset("paper", agent="dqn"), resume=run)() == 2
+    assert "agent = 'dqn' is not valid: with --resume the run's own settings hold" in _printed(capsys)
+    assert Train(resume=run, out=Path("elsewhere"))() == 2
+    assert Train(config=preset("paper", steps=100), resume=run)() == 2
+    assert "can only become longer" in _printed(capsys)
+    assert Train(config=preset("paper", steps=200), resume=run)() == 0
+    assert "Done: 200 steps" in _printed(capsys)
+
+
+def test_statistics_of_ones_own_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MODULE:NAME is an agent like any other, in a study too."""
+    (tmp_path / "mine.py").write_text("import edrl\n\nthree = edrl.Expectiles(3)\nEvenly = edrl.Quantiles\nx = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = dataclasses.replace(SMALL, agent="mine:three", size=None)
+    assert config.label == "three"
+    assert Train(config=config, out=tmp_path / "run")() == 0
+    assert Evaluate(tmp_path / "run", episodes=1)() == 0
+    assert "mine:three on minatar/breakout" in _printed(capsys)
+    assert dataclasses.replace(SMALL, agent="mine:Evenly").family() == Quantiles(3)
+    for agent, size, words in (
+        ("mine:three", 3, "size is settled"),
+        ("mine:x", None, "must be an object of edrl.Statistics"),
+        ("mine:y", None, "has no attribute 'y'"),
+        ("theirs:y", None, "No module named 'theirs'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            dataclasses.replace(SMALL, agent=agent, size=size).family()
+    settings = {"mine:three.learning_rate": 1e-3, "er-dqn.size": 5}
+    runs = plan(["minatar/breakout"], ["mine:three", "er-dqn", "er-dqn:scipy-root"], 1, "minatar", settings)
+    assert [run.name.split("/")[1] for run in runs] == ["mine-three", "er-dqn", "er-dqn-scipy-root"]
+    assert [run.config.learning_rate for run in runs] == [1e-3, 2.5e-4, 2.5e-4]
+    assert in_order(["three", "ER-DQN (scipy-root)", "DQN", "ER-DQN"]) == [
+        "DQN",
+        "ER-DQN",
+        "ER-DQN (scipy-root)",
+        "three",
+    ]
+
+
+def test_a_config_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "checkpoint-000000000001").mkdir()
+    assert Evaluate(tmp_path)() == 2
+    assert "no config.json" in _printed(capsys)
+    for text, words in (("{", "config.json cannot be read"), ('{"steps": "many"}', "steps = 'many' is not valid")):
+        (tmp_path / "config.json").write_text(text)
+        assert Evaluate(tmp_path)() == 2
+        assert words in _printed(capsys)
+
+
+def _printed(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())

@@ -407,7 +407,6 @@ def test_a_generator_survives_its_array() -> None:
         ("minatar/breakot", "minatar/breakout"),
         ("CartPol-v1", "CartPole-v1"),
         ("CartPole-v99", "CartPole-v1"),
-        ("no_such_module:CartPole-v1", "CartPole-v1"),
         ("nothing like it", "57 Atari games"),
     ],
 )
@@ -461,3 +460,39 @@ def test_steps_are_checked() -> None:
 
 def test_names_are_those_that_make_knows() -> None:
     assert len(names()) == len(set(names())) == 57 + 5
+
+
+class Plain(gymnasium.Env[np.ndarray, int]):
+    """Knows nothing of drawing, and its numbers can be bad."""
+
+    action_space, observation_space = Discrete(2), Box(-1, 1, (1,), np.float32)
+    reward, seen = 0.0, 0.0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return np.full(1, self.seen, np.float32), self.reward, False, False, {}
+
+
+def test_an_environment_need_not_draw() -> None:
+    gymnasium.register("Plain-v0", lambda: Plain())  # takes no render_mode
+    try:
+        make("Plain-v0", seed=0).reset()
+    finally:
+        del gymnasium.registry["Plain-v0"]
+
+
+def test_numbers_that_are_none_are_traced_to_the_environment() -> None:
+    for name, words in (("reward", "reward of Plain = nan"), ("seen", "observation of Plain")):
+        plain = Plain()
+        env = make(plain, seed=0)
+        env.reset()
+        setattr(plain, name, float("nan"))
+        with pytest.raises(ValueError, match=words):
+            env.step(0)
+
+
+def test_a_module_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueError, match="No module named 'nowhere'"):
+        make("nowhere:CartPole-v1", seed=0)

@@ -158,8 +158,52 @@ def test_to_play_no_replay_memory_is_needed(finished: Path) -> None:
     shutil.rmtree(finished / "replay")
     newest = checkpoint.found(finished)[0]
     assert checkpoint.load(newest, replay=False).step == 200
-    with pytest.raises(checkpoint.CheckpointError, match="is missing"):
-        checkpoint.load(newest)
+    with pytest.raises(ValueError, match="replay memory has been deleted"):
+        resume(finished, env=Probe("both"), steps=500, older=True)
+    assert checkpoint.found(finished)[0] == newest  # an older one, without that memory, is no way out
+
+
+def test_a_run_goes_on_with_what_it_was_made_with(tmp_path: Path) -> None:
+    """Statistics and environments that were passed must be passed again; config.json cannot be changed in between."""
+    config, family = (
+        Config(env="CartPole-v1", **{**SMALL, "steps": 100, "evaluate_every": 0}),
+        Expectiles((0.2, 0.5, 0.7)),
+    )
+    out = tmp_path / "run"
+    train(config, out, family=family, env=Probe("both"))
+    with pytest.raises(ValueError, match=r"family = None is not valid: the run was trained with family=Expectiles"):
+        resume(out, env=Probe("both"))
+    with pytest.raises(ValueError, match="trained with env=Probe"):
+        resume(out, family=family)
+    with pytest.raises(ValueError, match="trained with family=Expectiles"):
+        resume(out, family=Expectiles((0.2, 0.5, 0.8)), env=Probe("both"))
+    (out / "config.json").write_text(dataclasses.replace(config, gamma=0.5).to_json())
+    with pytest.raises(ValueError, match=r"gamma = 0.5 is not valid: the run was trained with 0.99"):
+        resume(out, family=family, env=Probe("both"))
+    (out / "config.json").write_text(config.to_json())
+    assert resume(out, family=family, env=Probe("both"), steps=150).step == 150
+
+
+def test_nothing_of_others_is_overwritten(tmp_path: Path) -> None:
+    config = Config(env="probe", **{**SMALL, "steps": 100, "evaluate_every": 0})
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    with pytest.raises(ValueError, match=r"there is a config\.json in it"):
+        train(config, tmp_path, env=Probe("both"))
+    assert (tmp_path / "config.json").read_text() == '{"a": 1}'
+    out = tmp_path / "run"
+    train(config, out, env=Probe("both"))
+    metrics = (out / "metrics.csv").read_text()
+    for path in checkpoint.found(out):
+        shutil.rmtree(path)
+    with pytest.raises(ValueError, match=r"there is a metrics\.csv in it"):
+        train(config, out, env=Probe("both"))
+    assert (out / "metrics.csv").read_text() == metrics
+
+
+def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
+    config = Config(env="probe", **SMALL, learning_rate=1e30)
+    with pytest.raises(ValueError, match=r"loss = .* learning has diverged by step 150"):
+        train(config, tmp_path / "run", env=Probe("both"))
 
 
 def test_all_the_time_of_a_run_is_told(tmp_path: Path) -> None:

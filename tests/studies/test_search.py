@@ -76,6 +76,8 @@ def test_values_are_read_as_written() -> None:
     variation = Variation.parse("learning_rate=1e-4, 1e-3,3e-4")
     assert variation == Variation("learning_rate", ("1e-4", "1e-3", "3e-4"))
     assert at_the_end({"dqn": "1e-3", "c51": "3e-4", "er-dqn": "1e-4"}, variation) == ["dqn", "er-dqn"]
+    with pytest.raises(ValueError, match="differ"):
+        Variation.parse("learning_rate=1e-3,0.001")
     assert at_the_end({"dqn": "mlp"}, Variation("network", ("mlp", "minatar"))) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edrl.commands.suite import Suite
-from edrl.deep.checkpoint import write_text
+from edrl.deep.checkpoint import found, write_text
 from edrl.deep.config import preset
 from edrl.studies.estimate import estimate, sizes_of
 from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
@@ -41,6 +41,7 @@ def test_a_plan_has_every_run_once_seed_by_seed() -> None:
     ("change", "words"),
     [
         ({"games": ["minatar/brekout"]}, "minatar/breakout"),
+        ({"games": ["atari58"]}, "many games at once are atari57 and minatar5"),
         ({"games": []}, "games"),
         ({"games": ["minatar5", "minatar/asterix"]}, "none twice"),
         ({"agents": ["er-dqm"]}, "er-dqn"),
@@ -136,7 +137,16 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
     assert look_at(tmp_path, read_plan(tmp_path)[0]).state == "waiting"
     work(tmp_path, first.name)  # longer than was planned: from where it was
     assert (tmp_path / first.name / "metrics.csv").read_text().startswith(metrics)
-    assert look_at(tmp_path, read_plan(tmp_path)[0]).step == 350
+    first = read_plan(tmp_path)[0]
+    assert look_at(tmp_path, first).step == 350
+    for path in found(tmp_path / first.name):  # to make room on the disk
+        shutil.rmtree(path)
+    assert look_at(tmp_path, first).state == "done"
+    metrics = (tmp_path / first.name / "metrics.csv").read_text()
+    write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 400}))
+    with pytest.raises(ValueError, match="would be lost"):
+        work(tmp_path, first.name)
+    assert (tmp_path / first.name / "metrics.csv").read_text() == metrics
     (tmp_path / second.name / "checkpoint-000000000100").mkdir(parents=True)
     write_text(tmp_path / second.name / "config.json", first.config.to_json())
     with pytest.raises(ValueError, match="other settings"):
@@ -173,6 +183,8 @@ def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert look_at(study, second).state == "waiting"
     assert command() == 0
     assert command() == 0  # nothing is left to do
+    assert dataclasses.replace(command, dry_run=True)() == 0
+    assert "All 2 runs are done." in capsys.readouterr().out
     assert Suite(status=study)() == 0
     assert "2 done, 0 running, 0 failed, 0 waiting; 600 of 600 steps" in capsys.readouterr().out
     metrics = [(study / run.name / "metrics.csv").read_text() for run in (first, second)]

@@ -81,6 +81,8 @@ class Suite:
     def _run(self, console: Console) -> int:
         if self.out is None:
             raise fail("out", None, "say where the study goes with --out, or which to look at with --status")
+        if self.out.is_file():
+            raise fail("out", str(self.out), "it is a file: name a directory")
         check_count("cpus", self.cpus, 1)
         check_number("gpus", self.gpus, 0.0)
         if self.jobs is not None:
@@ -105,6 +107,8 @@ class Suite:
         found = estimate(self.out, runs, jobs, self.cpus)
         if found.runs:
             _show_estimate(console, found, len(runs), jobs, self.ray)
+        else:
+            console.print(f"All {len(runs)} runs are done.", highlight=False)
         return jobs
 
     def _work(self, console: Console, left: Sequence[Planned], runs: Sequence[Planned], jobs: int) -> list[str]:
@@ -131,12 +135,16 @@ def _show_estimate(console: Console, found: Estimate, runs: int, jobs: int, ray:
     speeds = ", ".join(f"{agent} {speed:,.0f}" for agent, speed in found.speeds.items())
     where = f"on this machine, {jobs} at once" if ray is None else f"on Ray ({ray}), all at once if it has the room"
     console.print(
-        f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about {found.hours:,.1f} hours {where};"
+        f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about {_duration(found.hours)} {where};"
         f" {found.disk / 1e9:,.1f} GB of disk, {found.memory / 1e9:,.1f} GB of memory for each run at most.\n"
         f"Agent steps a second on this machine: {speeds}.",
         soft_wrap=True,
         highlight=False,
     )
+
+
+def _duration(hours: float) -> str:
+    return f"{hours:,.1f} hours" if hours >= 1 else f"{max(1, round(60 * hours))} min"
 
 
 def _progress(statuses: Sequence[RunStatus]) -> Table:

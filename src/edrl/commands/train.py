@@ -1,6 +1,6 @@
 """`edrl train` and `edrl evaluate`."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from scipy.stats import bootstrap
 
 from edrl.core.check import check_count, fail
 from edrl.deep import checkpoint
-from edrl.deep.config import Config, PresetName
+from edrl.deep.config import Config, PresetName, preset, read_config
 from edrl.deep.environments import make
 from edrl.deep.evaluate import evaluate
 from edrl.deep.train import Listener, Run, build_agent, resume, train
@@ -38,7 +38,7 @@ class Train:
     out: Path | None = None
     """The run's directory."""
     resume: Path | None = None
-    """Go on with the run in this directory; its own settings hold."""
+    """Go on with the run in this directory; its own settings hold, but --steps may be more."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """With --resume: if the last checkpoint is damaged, go on from the one before."""
 
@@ -53,13 +53,16 @@ class Train:
             console.print(Text(str(fail("resume", str(where), "there is no such directory")), style="red"))
             return 2
         try:
+            steps = self._steps() if self.resume else self.config.steps
             if not self.resume:
+                if where.is_file():
+                    raise fail("out", str(where), "it is a file: name a directory")
                 environment = make(self.config.env, seed=0)
                 environment.close()
                 build_agent(self.config, environment)  # what cannot be trained leaves no directory behind
-            with locked(where / "lock"), _progress(where) as listen:
+            with locked(where / "lock"), _progress(where, steps) as listen:
                 run = (
-                    resume(where, older=self.older, listen=listen)
+                    resume(where, older=self.older, steps=steps, listen=listen)
                     if self.resume
                     else train(self.config, where, listen=listen)
                 )
@@ -72,18 +75,29 @@ class Train:
         console.print(f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}", soft_wrap=True)
         return 0
 
+    def _steps(self) -> int:
+        """How long the run that goes on is to be; other settings than its own are refused, not ignored."""
+        assert self.resume is not None
+        usual = preset(self.preset)
+        given = [name for name, value in asdict(self.config).items() if value != getattr(usual, name)]
+        for name in (*(["out"] if self.out else []), *given):
+            if name != "steps":
+                value = getattr(self.config, name, self.out)
+                raise fail(name, value, "with --resume the run's own settings hold: leave it out")
+        return self.config.steps if given else read_config(self.resume).steps
+
 
 class _progress:
     """A bar with speed and time left, and TensorBoard's files."""
 
-    def __init__(self, out: Path):
-        self.out = out
+    def __init__(self, out: Path, steps: int):
+        self.out, self.steps = out, steps
 
     def __enter__(self) -> Listener:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                    TextColumn("{task.fields[note]}"))  # fmt: skip
-        self.bar = Progress(*columns, console=Console(stderr=True)).__enter__()
-        self.task = self.bar.add_task("train", total=None, note="")
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True).__enter__()
+        self.task = self.bar.add_task("train", total=self.steps, note="")
         self.board: Any = None
         return self.listen
 
@@ -97,8 +111,6 @@ class _progress:
             from tensorboardX import SummaryWriter
 
             self.board = SummaryWriter(str(self.out / "tensorboard"), purge_step=step)
-            total = Config.from_json((self.out / "config.json").read_text()).steps
-            self.bar.update(self.task, total=total)
         for name, value in row.items():
             if name != "step" and value != "":
                 self.board.add_scalar(name, value, step)
@@ -113,7 +125,7 @@ def load_run(out: Path) -> Run:
     found = checkpoint.found(out)
     if not found:
         raise fail("run", str(out), "there is no run with a checkpoint in it")
-    run = Run(Config.from_json((out / "config.json").read_text()), out)
+    run = Run(read_config(out), out)
     kept = checkpoint.load(found[0], replay=False)
     run.load_learner(kept)
     run.step = kept.step

@@ -14,7 +14,8 @@ def fail(argument: str, value: Any, right: str) -> ValueError:
 
 def check_count(argument: str, value: int, least: int) -> int:
     """A whole number of at least `least`."""
-    if isinstance(value, bool) or int(value) != value or value < least:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or int(value) != value or value < least:
         raise fail(argument, value, f"it must be a whole number of at least {least}")
     return int(value)
 
@@ -23,8 +24,11 @@ def check_number(
     argument: str, value: float, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
 ) -> float:
     """A finite number in [low, high], or in (low, high] with `open_low`."""
-    inside = low <= value <= high and not (open_low and value == low)
-    if not (math.isfinite(value) and inside):
+    try:
+        inside = math.isfinite(value) and low <= value <= high and not (open_low and value == low)
+    except TypeError:  # no number at all
+        inside = False
+    if not inside:
         bracket = "(" if open_low else "["
         raise fail(argument, value, f"it must be a finite number in {bracket}{low:g}, {high:g}]")
     return float(value)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from edrl.core.check import fail
+
 VERSION = 2
 KEPT = 2  # how many checkpoints stay
 
@@ -65,7 +67,12 @@ def load(path: Path, replay: bool = True) -> Checkpoint:
     manifest = _manifest(path)
     files = {path / name: total for name, total in manifest["files"].items()}
     if replay:
-        files |= {path.parent / "replay" / name: total for name, total in manifest["replay"].items()}
+        memory = {path.parent / "replay" / name: total for name, total in manifest["replay"].items()}
+        if memory and not any(file.exists() for file in memory):
+            # Somebody has made room. The checkpoint is sound: an older one is no way out.
+            right = "its replay memory has been deleted: it can be evaluated and played, but not trained further"
+            raise fail("run", str(path.parent), right)
+        files |= memory
     for file, total in files.items():
         if not file.exists():
             raise CheckpointError(f"{path.name} is damaged: {file.name} is missing")

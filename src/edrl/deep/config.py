@@ -1,10 +1,12 @@
 """Everything that defines a run: one frozen record, which is the flags and the run's config.json at once."""
 
 import dataclasses
+import importlib
 import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from edrl.core.algorithms import algorithm
@@ -27,9 +29,10 @@ class Config:
     """A run of an agent. Steps are agent steps: in Atari one of them is four frames."""
 
     agent: str = "er-dqn"
-    """dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn or er-dqn-naive."""
+    """dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn or er-dqn-naive; or MODULE:NAME, statistics of your own."""
     env: str = "breakout"
-    """An Atari game (breakout), a MinAtar game (minatar/breakout) or a Gymnasium id (CartPole-v1)."""
+    """An Atari game (breakout), a MinAtar game (minatar/breakout) or a Gymnasium id (CartPole-v1), which a module of
+    your own may register (MODULE:ID)."""
     seed: int = 0
     """Of the network, of exploration, of replay and of the environment."""
     size: int | None = None
@@ -83,8 +86,10 @@ class Config:
     """Steps between two checkpoints."""
 
     def __post_init__(self) -> None:
-        if self.agent not in AGENTS:
-            raise fail("agent", self.agent, f"it must be one of {', '.join(AGENTS)}")
+        if not is_agent(self.agent):
+            raise fail("agent", self.agent, f"it must be one of {', '.join(AGENTS)}, or MODULE:NAME")
+        if self.agent == "dqn" and self.size not in (None, 1):
+            raise fail("size", self.size, "dqn learns one statistic, the mean")
         if self.imputation is not None and self.imputation not in STRATEGIES:
             raise fail("imputation", self.imputation, f"it must be one of {', '.join(STRATEGIES)}")
         for name in (
@@ -115,6 +120,8 @@ class Config:
         for name in ("epsilon", "support"):
             if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
                 raise fail(name, getattr(self, name), "it must be two numbers")
+        if not self.support[0] < self.support[1]:
+            raise fail("support", self.support, "the first number must be less than the second")
         for share in self.epsilon:
             check_number("epsilon", share, 0.0, 1.0)
         if self.replay < self.learn_after:
@@ -123,15 +130,16 @@ class Config:
     @property
     def label(self) -> str:
         """The agent's name for people, with its imputation if that is not its own."""
-        name = AGENTS[self.agent]
+        name = AGENTS.get(self.agent) or self.agent.partition(":")[2]
         return name if self.imputation is None else f"{name} ({self.imputation})"
 
     def family(self) -> Statistics:
         """The agent's statistics and imputation strategy."""
-        family = algorithm(AGENTS[self.agent], self.size, self.support)
+        own = self.agent not in AGENTS
+        family = _load(self.agent, self.size) if own else algorithm(AGENTS[self.agent], self.size, self.support)
         if self.imputation is None:
             return family
-        if not hasattr(family, "taus"):
+        if own or not hasattr(family, "taus"):
             raise fail("imputation", self.imputation, f"the statistics of {self.agent} have only one way to be imputed")
         strategy: Any = STRATEGIES[self.imputation]
         if hasattr(strategy, "processes"):  # SciPy's, solved row by row
@@ -160,10 +168,44 @@ class Config:
         return cls(**entries)
 
 
+def read_config(run: Path) -> Config:
+    """The config of the run in a directory."""
+    file = run / "config.json"
+    if not file.exists():
+        raise fail("run", str(run), "there is no run in it (no config.json)")
+    try:
+        return Config.from_json(file.read_text())
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+
+
+def is_agent(name: str) -> bool:
+    """Whether a name is one of `AGENTS`, or has the form of a user's own, MODULE:NAME."""
+    module, _, attribute = name.partition(":")
+    return name in AGENTS or (module not in AGENTS and bool(module) and attribute.isidentifier())
+
+
+def _load(name: str, size: int | None) -> Statistics:
+    """Statistics of a user's own: MODULE:NAME, where NAME is an object, or makes one (with `size` statistics)."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        right = f"{error}; it must name statistics in a module that can be imported from here"
+        raise fail("agent", name, right) from error
+    if callable(found) and not isinstance(found, Statistics):
+        found = found() if size is None else found(size)
+    elif size is not None:
+        raise fail("size", size, f"{name} is an object whose size is settled")
+    if not isinstance(found, Statistics):
+        raise fail("agent", name, "it must be an object of edrl.Statistics, or a class or function that makes one")
+    return found
+
+
 def in_order(labels: Iterable[str]) -> list[str]:
-    """Agents' labels as `AGENTS` lists them, a variant after the agent that it varies."""
-    order = list(AGENTS.values())
-    return sorted(labels, key=lambda label: (order.index(label.split(" (")[0]), label))
+    """Agents' labels as `AGENTS` lists them, a variant after the agent that it varies, users' own at the end."""
+    order = {label: place for place, label in enumerate(AGENTS.values())}
+    return sorted(labels, key=lambda label: (order.get(label.split(" (")[0], len(order)), label))
 
 
 _CLASSIC: dict[str, Any] = {

@@ -58,7 +58,12 @@ class Network:
         shape, sizes = self.observation_shape, []
         for layer in self.convolutions:
             if len(shape) != 3 or min(shape[:2]) < layer.kernel:
-                right = "convolutions need larger images: choose the preset, or the network, that fits the environment"
+                vector = len(self.observation_shape) == 1
+                right = (
+                    "a vector has no place in convolutions: choose network mlp, which preset classic has"
+                    if vector
+                    else "convolutions need larger images: choose the preset, or the network, that fits the environment"
+                )
                 raise fail("observation_shape", self.observation_shape, right)
             sizes.append((layer.kernel**2 * shape[2], layer.filters))
             shape = (*((length - layer.kernel) // layer.stride + 1 for length in shape[:2]), layer.filters)

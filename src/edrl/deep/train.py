@@ -9,6 +9,7 @@ import csv
 import dataclasses
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -25,7 +26,7 @@ from edrl.core.check import fail
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agent import Agent, Learner, copied
-from edrl.deep.config import Config
+from edrl.deep.config import Config, read_config
 from edrl.deep.environments import Environment, make
 from edrl.deep.evaluate import Evaluation, evaluate, history_for
 from edrl.deep.made import made_by
@@ -56,7 +57,7 @@ class Run:
 
     def __init__(self, config: Config, out: Path, family: Statistics | None = None, env: Any = None):
         self.config, self.out = config, Path(out)
-        self._env = config.env if env is None else env
+        self._own_family, self._env = family, config.env if env is None else env
         self.environments = [self._make(lane) for lane in range(config.envs)]
         self.environment = self.environments[0]
         self.agent = build_agent(config, self.environment, family)
@@ -85,17 +86,29 @@ class Run:
 
     def begin(self) -> None:
         """Make the directory, and the first observation."""
-        if checkpoint.found(self.out):  # without one, it was killed before it had begun
+        if checkpoint.found(self.out):
             raise fail("out", str(self.out), "there is a run in it already: resume it, or choose another directory")
+        if self.out.exists() and not self.out.is_dir():
+            raise fail("out", str(self.out), "it is a file: name a directory")
+        for name, begun in self._first_files().items():
+            # What a run leaves that is killed before its first checkpoint is written anew; nothing else is.
+            if (self.out / name).exists() and not begun.startswith((self.out / name).read_text(errors="replace")):
+                right = f"there is a {name} in it that would be lost: choose another directory"
+                raise fail("out", str(self.out), right)
         self.out.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_text(self.out / "config.json", self.config.to_json())
+        for name, text in self._first_files().items():
+            checkpoint.write_text(self.out / name, text)
         checkpoint.replace_text(self.out / "made.json", json.dumps([made_by()], indent=1) + "\n")
-        for name, columns in (("metrics.csv", METRICS), ("evaluations.csv", EVALUATIONS), ("timing.csv", TIMING)):
-            with (self.out / name).open("w", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow(columns)
         for lane, environment in enumerate(self.environments):
             self.history.begin(environment.reset(), lane)
         self.save()
+
+    def _first_files(self) -> dict[str, str]:
+        tables = {"metrics.csv": METRICS, "evaluations.csv": EVALUATIONS, "timing.csv": TIMING}
+        return {
+            "config.json": self.config.to_json(),
+            **{name: ",".join(columns) + "\n" for name, columns in tables.items()},
+        }
 
     def advance(self) -> None:
         """One step of every environment: act, remember, learn."""
@@ -169,6 +182,9 @@ class Run:
             row |= {name: float(value) for name, value in self.agent.diagnose(self.learner, batch).items()}
         self.scores, self.lengths, self.losses = [], [], []
         self._write_row("metrics.csv", METRICS, row)
+        if row["loss"] != "" and not np.isfinite(row["loss"]):
+            right = f"learning has diverged by step {self.step:,}; a smaller learning_rate may help"
+            raise fail("loss", row["loss"], right)
         return row
 
     def evaluate(self) -> Evaluation:
@@ -215,13 +231,35 @@ class Run:
             "episodes": self.episodes, "score": self.score, "length": self.length, "scores": self.scores,
             "lengths": self.lengths, "losses": self._each_loss(), "rng": self.rng.bit_generator.state,
             "files": {name: _size_on_disk(self.out / name) for name in ("metrics.csv", "evaluations.csv")},
+            "made_with": self._made_with(),
         }  # fmt: skip
         arrays = {**leaves, **environments, "history": self.history.frames, "fresh": self.history.fresh}
         files = self.segments.write(self.replay)
         checkpoint.save(self.out, checkpoint.Checkpoint(self.step, state, arrays, files))
 
+    def _made_with(self) -> dict[str, Any]:
+        """What a run must have in common with its checkpoints: settings, and what was passed instead of them."""
+        settings = json.loads(self.config.to_json())
+        del settings["steps"]  # which may grow
+        own_family, own_env = self._own_family is not None, not isinstance(self._env, str)
+        # Where in memory a function lies says nothing.
+        settings["family"] = re.sub(r" at 0x[0-9a-f]+", "", repr(self._own_family)) if own_family else None
+        settings["env object"] = self.environment.name if own_env else None
+        return settings
+
+    def _check_made_with(self, before: dict[str, Any]) -> None:
+        for name, now in self._made_with().items():
+            was = before.get(name, now)  # a version before this one may not have known it
+            if name in ("family", "env object") and was != now:
+                argument = name.split()[0]
+                right = f"the run was trained with {argument}={was}: pass the same to edrl.deep.train.resume"
+                raise fail(argument, now, right if was else "the run was trained without: leave it out")
+            if was != now:
+                raise fail(name, now, f"the run was trained with {was}: config.json must say so")
+
     def load_learner(self, kept: checkpoint.Checkpoint) -> None:
         """The networks and the optimiser of a checkpoint."""
+        self._check_made_with(kept.state.get("made_with", {}))
         leaves, tree = jax.tree.flatten(self.learner)
         loaded = [kept.arrays.get(f"learner/{n}") for n in range(len(leaves))]
         if any(new is None or new.shape != old.shape for new, old in zip(loaded, leaves, strict=True)):
@@ -287,9 +325,9 @@ def resume(
     """
     out = Path(out)
     found = checkpoint.found(out)
-    if not found or not (out / "config.json").exists():
+    if not found:
         raise fail("out", str(out), "there is no run with a checkpoint in it")
-    config = Config.from_json((out / "config.json").read_text())
+    config = read_config(out)
     if steps is not None and steps != config.steps:
         if steps < config.steps:
             raise fail("steps", steps, f"the run has been planned for {config.steps} steps and can only become longer")

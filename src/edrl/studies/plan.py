@@ -9,7 +9,7 @@ from typing import Any
 
 from edrl.core.check import check_count, fail
 from edrl.deep.checkpoint import replace_text
-from edrl.deep.config import AGENTS, Config, PresetName, preset
+from edrl.deep.config import AGENTS, Config, PresetName, is_agent, preset
 from edrl.deep.environments import make, names
 
 VERSION = 1
@@ -44,18 +44,22 @@ def plan(
     check_count("seeds", seeds, 1)
     check_count("first_seed", first_seed, 0)
     for agent in agents:
-        if agent.partition(":")[0] not in AGENTS:
-            raise fail("agents", agent, f"it must be one of {', '.join(AGENTS)}, or AGENT:IMPUTATION")
+        if not is_agent(agent) and agent.partition(":")[0] not in AGENTS:
+            right = f"it must be one of {', '.join(AGENTS)}, or AGENT:IMPUTATION, or MODULE:NAME of your own"
+            raise fail("agents", agent, right)
     listed = [game for entry in games for game in SUITES.get(entry, (entry,))]
     for name, values in (("games", listed), ("agents", list(agents))):
         if not values or len(set(values)) < len(values):
             raise fail(name, values, "there must be at least one, and none twice")
     for game in listed:
-        make(game, seed=0).close()  # a wrong name, or a missing extra, is better known now
+        try:
+            make(game, seed=0).close()  # a wrong name, or a missing extra, is better known now
+        except ValueError as error:
+            raise ValueError(f"{error}; many games at once are {' and '.join(SUITES)}") from error
     _check_settings(settings or {}, agents)
     return [
         Planned(
-            f"{game.replace('/', '-')}/{agent.replace(':', '-')}/seed-{seed}",
+            f"{_as_directory(game)}/{_as_directory(agent)}/seed-{seed}",
             preset(preset_name, **{"env": game, "seed": seed, **_settings_of(agent, settings or {})}),
         )
         for seed in range(first_seed, first_seed + seeds)
@@ -64,12 +68,16 @@ def plan(
     ]
 
 
+def _as_directory(name: str) -> str:
+    return name.replace("/", "-").replace(":", "-")
+
+
 def _settings_of(agent: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those for all, then the agent's own."""
-    name, colon, imputation = agent.partition(":")
-    named = {"agent": name, "imputation": imputation} if colon else {"agent": name}
+    name, _, imputation = agent.partition(":")
+    named = {"agent": agent} if is_agent(agent) else {"agent": name, "imputation": imputation}
     for_all = {name: value for name, value in settings.items() if "." not in name}
-    own = {name.split(".")[1]: value for name, value in settings.items() if name.split(".")[0] == agent}
+    own = {name.rpartition(".")[2]: value for name, value in settings.items() if name.rpartition(".")[0] == agent}
     return named | for_all | own
 
 
@@ -78,10 +86,10 @@ def _check_settings(settings: Mapping[str, Any], agents: Sequence[str]) -> None:
     for name in ("env", "agent", "seed"):
         del known[name]  # the plan's own
     for name, value in settings.items():
-        *agent, setting = name.split(".")
+        agent, _, setting = name.rpartition(".")
         if setting not in known:
             raise fail("set", name, f"the settings are {', '.join(sorted(known))}")
-        if agent and agent[0] not in agents:
+        if agent and agent not in agents:
             raise fail("set", name, f"the agents are {', '.join(agents)}")
         default = known[setting]
         kind = type(default)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.config import AGENTS, Config, in_order
+from edrl.deep.config import AGENTS, Config, in_order, read_config
 from edrl.experiments import atari
 from edrl.experiments.experiment import Table, read_csv
 from edrl.studies.work import is_done, steps_done
@@ -214,10 +214,7 @@ def _planned(directory: Path) -> dict[Key, int]:
 
 
 def _read_run(path: Path, planned: dict[Key, int]) -> RunResult:
-    try:
-        config = Config.from_json((path / "config.json").read_text())
-    except (ValueError, TypeError) as error:
-        raise fail("DIR", str(path), f"its config.json cannot be read: {error}") from error
+    config = read_config(path)
     evaluations = _numbers(path / "evaluations.csv", ("step", "mean"))
     steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
     timing = _numbers(path / "timing.csv", ("step", "seconds"))

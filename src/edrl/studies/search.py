@@ -1,5 +1,6 @@
 """Choosing a setting for every agent by the same small search: a study for each value, and what they came to."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 
 from edrl.core.check import fail
 from edrl.experiments.experiment import Table
-from edrl.studies.plan import Planned
+from edrl.studies.plan import Planned, parse_settings
 from edrl.studies.results import Key, random_scores, read_study
 from edrl.studies.tables import mean_and_error
 
@@ -25,7 +26,8 @@ class Variation:
         """From `learning_rate=1e-4,3e-4,1e-3`."""
         setting, _, listed = text.partition("=")
         values = tuple(value.strip() for value in listed.split(","))
-        if not setting or len(values) < 2 or len(set(values)) < len(values) or "" in values:
+        numbers = {json.dumps(parse_settings([f"{setting}={value}"])) for value in values}  # 1e-3 is 0.001
+        if not setting or len(values) < 2 or len(numbers) < len(values) or "" in values:
             raise fail("vary", text, "it must be NAME=VALUE,VALUE[,...], at least two that differ")
         if "." in setting:
             raise fail("vary", text, "every agent is searched for alike: name the setting without an agent")

@@ -150,7 +150,7 @@ def _settings(study: Study) -> list[str]:
 def _setting(run: RunResult, name: str) -> str:
     value = getattr(run.config, name)
     if name == "size" and value is None:
-        value = ALGORITHMS[AGENTS[run.config.agent]].size
+        value = ALGORITHMS[AGENTS[run.config.agent]].size if run.config.agent in AGENTS else None
     if value is None:
         return "the agent's own"
     if isinstance(value, tuple):

@@ -13,7 +13,7 @@ from typing import IO
 
 from edrl.core.check import fail
 from edrl.deep.checkpoint import found, write_text
-from edrl.deep.config import Config
+from edrl.deep.config import Config, read_config
 from edrl.deep.train import resume, train
 from edrl.studies.plan import read_plan
 
@@ -79,7 +79,7 @@ def work(study: Path, name: str, patience: float = 60.0) -> None:
 
 def _train(config: Config, out: Path) -> None:
     if found(out):
-        begun = Config.from_json((out / "config.json").read_text())
+        begun = read_config(out)
         if dataclasses.replace(begun, steps=config.steps) != config:
             raise fail("run", str(out), "it was begun with other settings than those of the study")
         resume(out, steps=config.steps, older=True)
@@ -88,8 +88,12 @@ def _train(config: Config, out: Path) -> None:
 
 
 def is_done(study: Path, name: str, config: Config) -> bool:
-    """Whether a run has reached its last step."""
-    return (study / name / f"checkpoint-{config.steps:012d}" / "manifest.json").exists()
+    """Whether a run has reached its last step; if its checkpoints have been deleted, its metrics say so."""
+    out = study / name
+    if (out / f"checkpoint-{config.steps:012d}" / "manifest.json").exists():
+        return True
+    last = config.steps // config.log_every * config.log_every
+    return not found(out) and steps_done(out) >= last > 0 and read_config(out).steps == config.steps
 
 
 def steps_done(out: Path) -> int:

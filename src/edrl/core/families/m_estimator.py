@@ -36,7 +36,9 @@ class MEstimator(Statistics):
         def halve(_: int, bracket: tuple[Any, Any]) -> tuple[Any, Any]:
             low, high = bracket
             middle = low + (high - low) / 2
-            too_high = jnp.sum(self.score(middle, mu.atoms) * mu.probs[..., None, :], axis=-1) > 0
+            # A score may overflow far away, where an atom without weight must not count.
+            scores = jnp.where(real[..., None, :], self.score(middle, mu.atoms), 0)
+            too_high = jnp.sum(scores * mu.probs[..., None, :], axis=-1) > 0
             return jnp.where(too_high, low, middle), jnp.where(too_high, middle, high)
 
         steps = int(jnp.finfo(mu.atoms.dtype).nmant) + 8
@@ -50,7 +52,7 @@ class MEstimator(Statistics):
         q, z = jax.lax.stop_gradient(values)[..., None, :], target.atoms[..., :, None]  # [..., n, K]
         nodes = jnp.asarray((_NODES + 1) / 2, values.dtype)[:, None, None]
         path = (
-            z + nodes * (q - z)[..., None, :, :],
+            z[..., None, :, :] + nodes * (q - z)[..., None, :, :],
             jnp.broadcast_to(z, (*z.shape[:-1], 1))[..., None, :, :],
         )
         along = self.score(*path)[..., 0]  # [..., node, n, K]

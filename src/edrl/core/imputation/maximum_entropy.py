@@ -58,7 +58,14 @@ class MaximumEntropy:
             limit = jnp.finfo(values.dtype).max / 16 / max(self.margin, _farthest(values.dtype))
             values = jnp.clip(values, -limit, limit)
             atoms = _grid(self, family, values)
-            return atoms, _weights(_scores(family, values, atoms), _reference(values, atoms), self.iterations)
+            scores, reference = _scores(family, values, atoms), _reference(values, atoms)
+            # Where a score that grows fast, say an exponential, dwarfs those near the values, or overflows, there is
+            # no weight. Linear scores never do, nor do those at knots.
+            most = _farthest(values.dtype) if hasattr(family, "knots") else 4 * self.margin
+            usable = jnp.all(jnp.abs(scores) <= most, axis=0)
+            weights = _weights(jnp.where(usable, scores, 0), jnp.where(usable, reference, -jnp.inf), self.iterations)
+            lowest, highest = (jnp.where(usable, atoms, end) for end in (jnp.inf, -jnp.inf))
+            return jnp.clip(atoms, jnp.min(lowest), jnp.max(highest)), weights
 
         return Particles(*jnp.vectorize(one_row, signature="(k)->(n),(n)")(as_float(values)))
 
@@ -95,7 +102,7 @@ def _scores(family: Statistics, values: jax.Array, atoms: jax.Array) -> jax.Arra
     scores = family.score(values, atoms)
     near = (atoms >= low - (high - low)) & (atoms <= high + (high - low))
     size = jnp.max(jnp.where(near, jnp.abs(scores), 0), axis=-1, keepdims=True)
-    return jnp.nan_to_num(scores / jnp.where(size > 0, size, 1), posinf=0, neginf=0)
+    return scores / jnp.where(size > 0, size, 1)
 
 
 def _reference(values: jax.Array, atoms: jax.Array) -> jax.Array:

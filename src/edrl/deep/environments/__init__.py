@@ -40,6 +40,9 @@ def make(env: "str | gymnasium.Env", *, seed: int, evaluation: bool = False, sti
     if isinstance(env, str):
         try:
             registered(env)
+        except ModuleNotFoundError as error:
+            right = f"{error}: what stands before the colon must be a module that can be imported from here"
+            raise fail("env", env, right) from error
         except (gymnasium.error.Error, ImportError, ValueError) as error:
             raise fail("env", env, _advice(env, list(gymnasium.registry))) from error
     elif not isinstance(env, gymnasium.Env):
@@ -58,4 +61,6 @@ def _advice(name: str, ids: list[str]) -> str:
     spelt = {known.lower(): known for known in (*ids, *names())}
     near = [spelt[match] for match in get_close_matches(name.rpartition(":")[2].lower(), spelt, n=4)]
     meant = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{meant}It must be one of the 57 Atari games, one of the five minatar/ games, or an id of Gymnasium"
+    return (
+        f"{meant}It must be one of the 57 Atari games, one of the five minatar/ games, an id of Gymnasium, or MODULE:ID"
+    )

@@ -1,6 +1,7 @@
 """Any Gymnasium environment with a discrete action space."""
 
 import importlib
+import math
 from typing import Any
 
 import gymnasium
@@ -63,6 +64,8 @@ class Gymnasium:
         check_step(action, self.num_actions, self._running)
         observation, reward, terminated, truncated, _ = self._env.step(self._first_action + int(action))
         self._running = not (terminated or truncated)
+        if not math.isfinite(float(reward)):
+            raise fail(f"reward of {self.name}", reward, "an environment's rewards must be finite")
         return Step(self._frame(observation), float(reward), float(reward), bool(terminated), not self._running)
 
     def render(self) -> np.ndarray:
@@ -93,7 +96,10 @@ class Gymnasium:
         """A copy of an observation: environments may write the next one into the same memory."""
         if isinstance(self._observations, Discrete):
             return (np.arange(self._observations.n) == observation - self._observations.start).astype(np.float32)
-        return np.array(observation, self.frame_dtype)
+        frame = np.array(observation, self.frame_dtype)
+        if not np.isfinite(frame).all():
+            raise fail(f"observation of {self.name}", observation, "an environment's observations must be finite")
+        return frame
 
 
 def registered(name: str) -> gymnasium.envs.registration.EnvSpec:
@@ -110,4 +116,5 @@ def _made(name: str) -> gymnasium.Env:
     entry: Any = spec.entry_point
     creator = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
     modes = getattr(creator, "metadata", {}).get("render_modes", [])
-    return gymnasium.make(spec, render_mode="rgb_array" if "rgb_array" in modes else None)
+    # Environments that cannot draw need not know of `render_mode` at all.
+    return gymnasium.make(spec, render_mode="rgb_array") if "rgb_array" in modes else gymnasium.make(spec)

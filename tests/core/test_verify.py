@@ -1,0 +1,79 @@
+"""`edrl.verify`: families that keep the contract pass, each kind of breach is named."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import edrl
+from contracts import FAMILIES, ON_THE_HOST, Case, SmoothQuantiles, every
+from edrl import Particles
+
+
+@every([case for case in FAMILIES if case.name not in ON_THE_HOST])
+def test_every_family_passes(case: Case) -> None:
+    """And exact imputations are found to be exact, where the support holds the distributions."""
+    found = edrl.verify(case.family)
+    assert found.residual <= (1e-6 if case.exact else 2.0)
+
+
+class TurnedRound(SmoothQuantiles):
+    def score(self, values: Any, atoms: Any) -> Any:
+        return -super().score(values, atoms)
+
+
+class Redescending(SmoothQuantiles):
+    def score(self, values: Any, atoms: Any) -> Any:
+        error = values[..., :, None] - atoms[..., None, :]
+        return error * jnp.exp(-(error**2))
+
+
+class OneRowOnly(SmoothQuantiles):
+    taus: tuple[float, ...] = edrl.midpoints(6)  # as many as `verify` has rows: no shape gives it away
+
+    def score(self, values: Any, atoms: Any) -> Any:
+        return jnp.tanh(values[..., None] - atoms)
+
+
+@dataclass(frozen=True)
+class Means(edrl.Statistics):
+    """The mean, with a loss to spoil."""
+
+    power: int = 2
+    outside: bool = False
+    strategy: edrl.Strategy = edrl.as_samples
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def evaluate(self, mu: Particles) -> Any:
+        return mu.mean()[..., None]
+
+    def loss(self, values: Any, target: Particles) -> Any:
+        if self.outside:
+            return jnp.sum((values - target.mean()[..., None]) ** 2, axis=-1)
+        errors = jnp.abs(values[..., :, None] - target.atoms[..., None, :]) ** self.power
+        return jnp.sum(errors * target.probs[..., None, :], axis=(-2, -1))
+
+
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [
+        (TurnedRound(), "sign turned round"),
+        (Redescending(), "must increase"),
+        (OneRowOnly(edrl.midpoints(6)), "of a batch is not that of its rows"),
+        (Means(power=4), "must be least"),
+        (Means(outside=True), "must be affine"),
+    ],
+)
+def test_breaches_are_named(family: edrl.Statistics, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        edrl.verify(family)
+
+
+def test_the_mean_passes() -> None:
+    assert edrl.verify(Means()).residual == pytest.approx(0, abs=1e-6)
+    assert np.isfinite(edrl.verify(Means(), scale=1e-3).residual)
