@@ -1,14 +1,18 @@
-"""What made a run: versions, the commit of a checkout, the machine."""
+"""What made a run: versions, the commit of a checkout, the machine; settings, and what was passed beside them."""
 
+import json
 import os
 import platform
+import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from edrl.deep.config import THREADS
+from edrl.core.check import fail
+from edrl.core.statistics import Statistics
+from edrl.deep.config import THREADS, Config
 
 _PACKAGES = ("edrl", "jax", "jaxlib", "numpy", "optax", "gymnasium", "ale-py", "MinAtar")
 
@@ -26,6 +30,26 @@ def made_by() -> dict[str, Any]:
             "threads": os.environ.get(THREADS),  # if they are limited
         },
     }
+
+
+def made_with(config: Config, family: Statistics | None, env: str | None) -> dict[str, Any]:
+    """What a run must have in common with its checkpoints: settings, and what was passed instead of them, if it was."""
+    settings = json.loads(config.to_json())
+    del settings["steps"]  # which may grow
+    # Where in memory a function lies says nothing.
+    own_family = None if family is None else re.sub(r" at 0x[0-9a-f]+", "", repr(family))
+    return {"settings": settings, "family": own_family, "env": env}
+
+
+def check_made_with(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to take a run for another; what a version before this one did not know is not held against it."""
+    for name in ("family", "env"):
+        if (was := before.get(name, now[name])) != now[name]:
+            right = f"the run was trained with {name}={was}: pass the same to edrl.deep.train.resume"
+            raise fail(name, now[name], right if was else "the run was trained without: leave it out")
+    for name, setting in now["settings"].items():
+        if (was := before.get("settings", {}).get(name, setting)) != setting:
+            raise fail(name, setting, f"the run was trained with {was}: config.json must say so")
 
 
 def _version(package: str) -> str | None:

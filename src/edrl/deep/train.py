@@ -9,7 +9,6 @@ import csv
 import dataclasses
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -29,7 +28,7 @@ from edrl.deep.agent import Agent, Learner, copied
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import Environment, make
 from edrl.deep.evaluate import Evaluation, evaluate, history_for
-from edrl.deep.made import made_by
+from edrl.deep.made import check_made_with, made_by, made_with
 from edrl.deep.networks import network_for
 from edrl.deep.pictures import draw_returns
 from edrl.deep.replay import Batch, Replay
@@ -57,10 +56,11 @@ class Run:
 
     def __init__(self, config: Config, out: Path, family: Statistics | None = None, env: Any = None):
         self.config, self.out = config, Path(out)
-        self._own_family, self._env = family, config.env if env is None else env
+        self._env = config.env if env is None else env
         self.environments = [self._make(lane) for lane in range(config.envs)]
         self.environment = self.environments[0]
         self.agent = build_agent(config, self.environment, family)
+        self._made_with = made_with(config, family, None if env is None else self.environment.name)
         self.replay = Replay(
             config.replay, self.environment.frame_shape, self.environment.frame_dtype, self.environment.stack,
             config.n_step, config.gamma, config.envs,
@@ -231,35 +231,15 @@ class Run:
             "episodes": self.episodes, "score": self.score, "length": self.length, "scores": self.scores,
             "lengths": self.lengths, "losses": self._each_loss(), "rng": self.rng.bit_generator.state,
             "files": {name: _size_on_disk(self.out / name) for name in ("metrics.csv", "evaluations.csv")},
-            "made_with": self._made_with(),
+            "made_with": self._made_with,
         }  # fmt: skip
         arrays = {**leaves, **environments, "history": self.history.frames, "fresh": self.history.fresh}
         files = self.segments.write(self.replay)
         checkpoint.save(self.out, checkpoint.Checkpoint(self.step, state, arrays, files))
 
-    def _made_with(self) -> dict[str, Any]:
-        """What a run must have in common with its checkpoints: settings, and what was passed instead of them."""
-        settings = json.loads(self.config.to_json())
-        del settings["steps"]  # which may grow
-        own_family, own_env = self._own_family is not None, not isinstance(self._env, str)
-        # Where in memory a function lies says nothing.
-        settings["family"] = re.sub(r" at 0x[0-9a-f]+", "", repr(self._own_family)) if own_family else None
-        settings["env object"] = self.environment.name if own_env else None
-        return settings
-
-    def _check_made_with(self, before: dict[str, Any]) -> None:
-        for name, now in self._made_with().items():
-            was = before.get(name, now)  # a version before this one may not have known it
-            if name in ("family", "env object") and was != now:
-                argument = name.split()[0]
-                right = f"the run was trained with {argument}={was}: pass the same to edrl.deep.train.resume"
-                raise fail(argument, now, right if was else "the run was trained without: leave it out")
-            if was != now:
-                raise fail(name, now, f"the run was trained with {was}: config.json must say so")
-
     def load_learner(self, kept: checkpoint.Checkpoint) -> None:
         """The networks and the optimiser of a checkpoint."""
-        self._check_made_with(kept.state.get("made_with", {}))
+        check_made_with(kept.state.get("made_with", {}), self._made_with)
         leaves, tree = jax.tree.flatten(self.learner)
         loaded = [kept.arrays.get(f"learner/{n}") for n in range(len(leaves))]
         if any(new is None or new.shape != old.shape for new, old in zip(loaded, leaves, strict=True)):
