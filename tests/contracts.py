@@ -19,6 +19,7 @@ class Case:
     family: edrl.Statistics
     exact: bool = True  # impute is exact on consistent values
     consistency: float = 1e-9  # relative to the values' scale, in float64
+    slow: bool = False  # a variant of others here that takes long to compile: `make test-slow`
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ FAMILIES = [
     Case("expectiles-1", Expectiles(1)),
     Case("expectiles-2", Expectiles(2)),
     Case("expectiles-11", Expectiles(11)),
-    Case("expectiles-midpoints-10", Expectiles(midpoints(10))),
+    Case("expectiles-midpoints-10", Expectiles(midpoints(10)), slow=True),
     Case("expectiles-low-side", Expectiles((0.05, 0.2, 0.4))),
     Case("expectiles-51", Expectiles(51)),
-    Case("expectiles-knots", Expectiles(11, impute="exact-knots")),
-    Case("expectiles-gaps", Expectiles(11, impute="exact-gaps")),
+    Case("expectiles-knots", Expectiles(11, impute="exact-knots"), slow=True),
+    Case("expectiles-gaps", Expectiles(11, impute="exact-gaps"), slow=True),
     Case("expectiles-spline", Expectiles(11, impute="exact-spline")),
-    Case("expectiles-midpoint", Expectiles(11, impute="exact-midpoint")),
+    Case("expectiles-midpoint", Expectiles(11, impute="exact-midpoint"), slow=True),
     Case("expectiles-maximum-entropy", Expectiles(5, impute="maximum-entropy"), exact=False),
     Case("expectiles-equal-weights", Expectiles(5, impute="equal-weights"), exact=False),
     Case("expectiles-scipy-root", Expectiles(5, impute="scipy-root"), exact=False),
@@ -74,7 +75,11 @@ ALGORITHMS = [edrl.algorithm(name, size=None, support=(-20.0, 20.0)) for name in
 
 def every(cases: list[Case]) -> Any:
     """Parametrise a test by `case`; all tests of one family run in one process, which compiles it once."""
-    params = [pytest.param(case, id=case.name, marks=pytest.mark.xdist_group(case.name)) for case in cases]
+    slow = pytest.mark.slow
+    params = [
+        pytest.param(case, id=case.name, marks=[pytest.mark.xdist_group(case.name), *([slow] if case.slow else [])])
+        for case in cases
+    ]
     return pytest.mark.parametrize("case", params)
 
 

@@ -9,7 +9,11 @@ from edrl.tabular import control, evaluate, learn, problems
 MDP = problems.n_chain(4)
 
 
-@pytest.fixture(params=list(edrl.ALGORITHMS))
+# QR-DQN-imputation differs from Huber-QDRL-imputation in how long it iterates alone.
+_SLOW = {"QR-DQN-imputation": [pytest.mark.slow]}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=_SLOW.get(name, [])) for name in edrl.ALGORITHMS])
 def family(request: pytest.FixtureRequest) -> edrl.Statistics:
     size = None if request.param == "DQN" else 5
     return edrl.algorithm(request.param, size, support=(-12.0, 2.0))
