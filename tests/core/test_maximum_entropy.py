@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from contracts import SmoothQuantiles
 from edrl.core.families import Expectiles, HuberQuantiles, MEstimator
 from edrl.core.imputation.maximum_entropy import MaximumEntropy, _reference
 from edrl.core.particles import Particles
@@ -20,24 +21,11 @@ from edrl.core.statistics import Statistics
 BATCH, K = 40, 7  # the same everywhere: each shape is compiled once
 IMPUTE = MaximumEntropy()
 
-
-@dataclass(frozen=True)
-class Smooth(MEstimator):
-    """A family without knots whose scores bend everywhere: psi = tanh(q - z), tilted by its level."""
-
-    taus: tuple[float, ...] = tuple(np.linspace(0.1, 0.9, K))
-
-    @property
-    def size(self) -> int:
-        return len(self.taus)
-
-    def score(self, values: Any, atoms: Any) -> Any:
-        error = jnp.asarray(values)[..., :, None] - jnp.asarray(atoms)[..., None, :]
-        taus = jnp.asarray(self.taus, error.dtype)[:, None]
-        return jnp.where(error > 0, 1 - taus, taus) * jnp.tanh(error)
-
-
-FAMILIES = {"expectiles": Expectiles(K), "huber": HuberQuantiles(K), "smooth": Smooth()}
+FAMILIES = {
+    "expectiles": Expectiles(K),
+    "huber": HuberQuantiles(K),
+    "smooth": SmoothQuantiles(tuple(np.linspace(0.1, 0.9, K))),  # no knots, and scores that bend everywhere
+}
 
 
 def random_particles(seed: int, n: int = 60) -> Particles:

@@ -162,6 +162,14 @@ def test_statistics_of_ones_own_by_name(
     ]
 
 
+def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for out in (file, file / "below"):
+        assert Train(config=SMALL, out=out)() == 2
+        assert f"out = '{out}' is not valid: {file} is a file: name a directory" in _printed(capsys)
+
+
 def test_a_config_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checkpoint-000000000001").mkdir()
     assert Evaluate(tmp_path)() == 2

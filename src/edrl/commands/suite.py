@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from edrl.core.check import check_count, check_number, fail
+from edrl.core.check import check_count, check_directory, check_number, fail
 from edrl.deep.config import PresetName
 from edrl.studies.estimate import Estimate, estimate, fitting_jobs, kind_of, sizes_of
 from edrl.studies.local import run_here
@@ -81,8 +81,7 @@ class Suite:
     def _run(self, console: Console) -> int:
         if self.out is None:
             raise fail("out", None, "say where the study goes with --out, or which to look at with --status")
-        if self.out.is_file():
-            raise fail("out", str(self.out), "it is a file: name a directory")
+        check_directory("out", self.out)
         check_count("cpus", self.cpus, 1)
         check_number("gpus", self.gpus, 0.0)
         if self.jobs is not None:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 from scipy.stats import bootstrap
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_count, check_directory, fail
 from edrl.deep import checkpoint
 from edrl.deep.config import Config, PresetName, preset, read_config
 from edrl.deep.environments import make
@@ -55,8 +55,7 @@ class Train:
         try:
             steps = self._steps() if self.resume else self.config.steps
             if not self.resume:
-                if where.is_file():
-                    raise fail("out", str(where), "it is a file: name a directory")
+                check_directory("out", where)
                 environment = make(self.config.env, seed=0)
                 environment.close()
                 build_agent(self.config, environment)  # what cannot be trained leaves no directory behind

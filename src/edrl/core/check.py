@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,15 @@ def check_number(
         bracket = "(" if open_low else "["
         raise fail(argument, value, f"it must be a finite number in {bracket}{low:g}, {high:g}]")
     return float(value)
+
+
+def check_directory(argument: str, path: Path) -> None:
+    """A directory to write to, which need not be there yet."""
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise fail(argument, str(path), f"{place} is a file: name a directory")
+            return
 
 
 def check_increasing(argument: str, values: Sequence[float], low: float, high: float) -> tuple[float, ...]:

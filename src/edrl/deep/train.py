@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.check import fail
+from edrl.core.check import check_directory, fail
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agent import Agent, Learner, copied
@@ -88,8 +88,7 @@ class Run:
         """Make the directory, and the first observation."""
         if checkpoint.found(self.out):
             raise fail("out", str(self.out), "there is a run in it already: resume it, or choose another directory")
-        if self.out.exists() and not self.out.is_dir():
-            raise fail("out", str(self.out), "it is a file: name a directory")
+        check_directory("out", self.out)
         for name, begun in self._first_files().items():
             # What a run leaves that is killed before its first checkpoint is written anew; nothing else is.
             if (self.out / name).exists() and not begun.startswith((self.out / name).read_text(errors="replace")):

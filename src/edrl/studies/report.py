@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edrl.core.check import fail
+from edrl.core.check import check_directory, fail
 from edrl.experiments.experiment import Drawing, Table, Tables, read_csv, write_csv
 from edrl.report import page, style
 from edrl.studies import figures
@@ -37,8 +37,7 @@ class Report:
 
 def write_report(directories: Sequence[Path], out: Path) -> Report:
     """Read all runs in some directories, and write the page, its figures, its data and summary.json."""
-    if out.exists() and not out.is_dir():
-        raise fail("out", str(out), "it is a file: name a directory")
+    check_directory("out", out)
     if (out / "claims.json").exists() and (out / "index.html").exists():
         raise fail("out", str(out), "the page of `edrl reproduce` lies in it: name another directory")
     study = read_study(directories)
