@@ -11,8 +11,8 @@ from edrl.commands.report import Report
 from edrl.commands.reproduce import Reproduce
 from edrl.commands.search import Search
 from edrl.commands.suite import Suite
-from edrl.commands.train import Evaluate, Train
-from edrl.deep.config import PRESETS, PresetName, preset
+from edrl.commands.train import Evaluate, Settings, Train
+from edrl.deep.config import PRESETS, PresetName
 
 _ABOUT = "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
 
@@ -23,7 +23,7 @@ def main() -> None:
     name = _preset()
     command = tyro.cli(
         Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-        | Annotated[Train, tyro.conf.subcommand("train", default=Train(preset(name), name))]
+        | Annotated[Train, tyro.conf.subcommand("train", default=Train(Settings(**PRESETS[name]), name))]
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
         | Annotated[Play, tyro.conf.subcommand("play")]
         | Annotated[Suite, tyro.conf.subcommand("suite")]

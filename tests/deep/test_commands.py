@@ -119,6 +119,17 @@ def test_help_shows_the_values_of_the_preset(
     assert "0.00025" in printed  # its learning rate
 
 
+def test_a_wrong_setting_is_named_as_it_was_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Without the parser's own names, and before anything is written."""
+    monkeypatch.setattr(sys, "argv", ["edrl", "train", "--steps=-5", f"--out={tmp_path / 'run'}"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert _printed(capsys) == "steps = -5 is not valid: it must be a whole number of at least 1"
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_is_trained_for_longer_but_not_otherwise(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is given beside --resume is not ignored."""
     assert Train(config=preset("paper", agent="dqn"), resume=run)() == 2

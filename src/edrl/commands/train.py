@@ -20,6 +20,13 @@ from edrl.deep.train import Listener, Run, build_agent, resume, train
 from edrl.studies.work import Taken, locked
 
 
+class Settings(Config):
+    __doc__ = Config.__doc__  # for --help
+
+    def __post_init__(self) -> None:
+        """Checked later, as a Config: here the parser would put names of its own before the error."""
+
+
 @dataclass(frozen=True)
 class Train:
     """Train an agent, or go on with a run.
@@ -31,7 +38,7 @@ class Train:
     `edrl train --preset minatar --env minatar/seaquest --agent qr-dqn --out runs/seaquest`.
     """
 
-    config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Settings)
     preset: PresetName = "paper"
     """Where the settings below come from, unless they are given: paper (Atari), minatar, classic (CartPole and
     friends) or quick."""
@@ -53,17 +60,18 @@ class Train:
             console.print(Text(str(fail("resume", str(where), "there is no such directory")), style="red"))
             return 2
         try:
-            steps = self._steps() if self.resume else self.config.steps
+            config = Config(**asdict(self.config))
+            steps = self._steps() if self.resume else config.steps
             if not self.resume:
                 check_directory("out", where)
-                environment = make(self.config.env, seed=0)
+                environment = make(config.env, seed=0)
                 environment.close()
-                build_agent(self.config, environment)  # what cannot be trained leaves no directory behind
+                build_agent(config, environment)  # what cannot be trained leaves no directory behind
             with locked(where / "lock"), _progress(where, steps) as listen:
                 run = (
                     resume(where, older=self.older, steps=steps, listen=listen)
                     if self.resume
-                    else train(self.config, where, listen=listen)
+                    else train(config, where, listen=listen)
                 )
         except KeyboardInterrupt:
             console.print(f"Stopped and saved. Go on with: edrl train --resume {where}", soft_wrap=True)
