@@ -89,11 +89,11 @@ def test_a_search_runs_and_says_what_it_found(tmp_path: Path, capsys: pytest.Cap
     )
     assert search() == 0
     printed = " ".join(capsys.readouterr().out.split())
-    for value in ("1e-3", "1e-4"):
-        (run,) = read_plan(out / value)
-        assert run.config.learning_rate == float(value)
-        assert run.config.seed == 100
-        assert look_at(out / value, run).state == "done"
+    runs = read_plan(out)
+    assert [run.name for run in runs] == [f"{value}/minatar-breakout/dqn/seed-100" for value in ("1e-3", "1e-4")]
+    for run, rate in zip(runs, (1e-3, 1e-4), strict=True):
+        assert (run.config.learning_rate, run.config.seed) == (rate, 100)
+        assert look_at(out, run).state == "done"
     found = read_csv(out / "search.csv")
     assert np.isfinite(found["final"]).all()
     said = float(printed.rpartition("For the study: --set dqn.learning_rate=")[2])

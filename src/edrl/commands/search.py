@@ -1,13 +1,13 @@
 """`edrl search`: a setting, chosen for every agent in the same way."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edrl.commands.suite import Suite
+from edrl.commands.driver import Driver, attempt
 from edrl.core.check import fail
 from edrl.deep.config import PresetName
 from edrl.experiments.experiment import Table as Rows
@@ -20,8 +20,8 @@ from edrl.studies.search import Variation, at_the_end, best, means, scores
 class Search:
     """Choose a setting for every agent by the same small search, before a study is run with it.
 
-    Runs a study for each value in OUT/VALUE, as `edrl suite` does, and so goes on with what is missing when it is run
-    again. Ends with each agent's scores, the --set for `edrl suite`, and OUT/search.csv.
+    Runs every agent with each value, in OUT/VALUE, as `edrl suite` does, and so goes on with what is missing when it is
+    run again. Ends with each agent's scores, the --set for `edrl suite`, and OUT/search.csv.
 
     Example: `edrl search --vary learning_rate=1e-4,3e-4,1e-3 --games minatar/breakout minatar/asterix --agents er-dqn
     qr-dqn --seeds 2 --preset minatar --set steps=200000 --out studies/search`.
@@ -55,17 +55,16 @@ class Search:
     def __call__(self) -> int:
         """Run what is missing, choose, and return the exit status."""
         console = Console()
-        try:
-            variation = Variation.parse(self.vary)
-            runs = {value: self._plan(variation.setting, value) for value in variation.values}
-        except (ValueError, ImportError) as error:
-            console.print(Text(str(error), style="red"), soft_wrap=True)
-            return 2
-        for value in variation.values:
-            console.print(Text(f"{variation.setting} = {value}", style="bold"))
-            status = self._study(variation.setting, value)()
-            if status:
-                return status
+        return attempt(console, lambda: self._run(console))
+
+    def _run(self, console: Console) -> int:
+        variation = Variation.parse(self.vary)
+        runs = {value: self._plan(variation.setting, value) for value in variation.values}
+        driver = Driver(console, self.out, self.jobs, self.cpus, self.gpus, self.ray)
+        # One study: the runs of all values share the machine.
+        status = driver.run([replace(run, name=f"{value}/{run.name}") for value in runs for run in runs[value]])
+        if status:
+            return status
         found = scores(self.out, runs)
         write_csv(self.out / "search.csv", found)
         console.print(_table(found, variation))
@@ -84,13 +83,6 @@ class Search:
         if not all(0 < run.config.evaluate_every <= run.config.steps for run in runs):
             raise fail("evaluate_every", runs[0].config.evaluate_every, "what has no evaluation cannot be compared")
         return runs
-
-    def _study(self, setting: str, value: str) -> Suite:
-        return Suite(
-            games=self.games, agents=self.agents, seeds=self.seeds, first_seed=self.first_seed, preset=self.preset,
-            set=(*self.set, f"{setting}={value}"), out=self.out / value,
-            jobs=self.jobs, cpus=self.cpus, gpus=self.gpus, ray=self.ray,
-        )  # fmt: skip
 
 
 def _table(found: Rows, variation: Variation) -> Table:

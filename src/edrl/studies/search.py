@@ -1,4 +1,4 @@
-"""Choosing a setting for every agent by the same small search: a study for each value, and what they came to."""
+"""Choosing a setting for every agent by the same small search: the values that are tried, and what they came to."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from edrl.studies.tables import mean_and_error
 
 @dataclass(frozen=True)
 class Variation:
-    """Which values of which setting are tried; the study of a value lies in the directory of its name."""
+    """Which values of which setting are tried; the runs of a value lie in the directory of its name."""
 
     setting: str
     values: tuple[str, ...]
