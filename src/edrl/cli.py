@@ -2,6 +2,8 @@
 
 import os
 import sys
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -12,7 +14,7 @@ from edrl.commands.reproduce import Reproduce
 from edrl.commands.search import Search
 from edrl.commands.suite import Suite
 from edrl.commands.train import Evaluate, Settings, Train
-from edrl.deep.config import PRESETS, PresetName
+from edrl.deep.config import PRESETS, PresetName, read_config
 
 _ABOUT = "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
 
@@ -20,10 +22,10 @@ _ABOUT = "Distributional reinforcement learning as statistics plus imputation. S
 def main() -> None:
     """Entry point of the command."""
     sys.path.append(os.getcwd())  # MODULE:NAME may lie in the directory where the command is given
-    name = _preset()
+    name, settings = _defaults()
     command = tyro.cli(
         Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-        | Annotated[Train, tyro.conf.subcommand("train", default=Train(Settings(**PRESETS[name]), name))]
+        | Annotated[Train, tyro.conf.subcommand("train", default=Train(settings, name))]
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
         | Annotated[Play, tyro.conf.subcommand("play")]
         | Annotated[Suite, tyro.conf.subcommand("suite")]
@@ -35,10 +37,22 @@ def main() -> None:
     sys.exit(command())
 
 
-def _preset() -> PresetName:
-    """The preset asked for, whose settings are then the defaults that --help shows."""
+def _defaults() -> tuple[PresetName, Settings]:
+    """The preset asked for, and the settings that hold unless others are given, which --help then shows: the preset's,
+    or those of the run that is to go on."""
+    name: PresetName = next((name for name in PRESETS if name == _given("--preset")), "paper")
+    resumed = _given("--resume")
+    try:
+        return name, Settings(**asdict(read_config(Path(resumed)))) if resumed else Settings(**PRESETS[name])
+    except (ValueError, OSError):
+        return name, Settings(**PRESETS[name])  # the command will say what is wrong with the run
+
+
+def _given(option: str) -> str:
+    """The value of an option on the command line, before the line is parsed; empty if there is none."""
     for flag, value in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
-        for name in PRESETS:
-            if (flag, value) == ("--preset", name) or flag == f"--preset={name}":
-                return name
-    return "paper"
+        if flag == option:
+            return value
+        if flag.startswith(f"{option}="):
+            return flag.partition("=")[2]
+    return ""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from contracts import EXACT, FAMILIES, ON_THE_HOST, Case, every, random_particles
 from edrl import Categorical, Expectiles, HuberQuantiles, Moments, Particles, Quantiles
+from edrl.core.imputation import ExactExpectiles
 
 every_family = every(FAMILIES)
 every_exact_family = every(EXACT)
@@ -276,6 +277,9 @@ def test_tau_runs_along_the_statistics_axis() -> None:
         (lambda: HuberQuantiles(3, kappa=float("nan")), r"kappa = nan"),
         (lambda: Moments(0), r"k = 0.*at least 1"),
         (lambda: Expectiles(3, impute="nearest"), r"impute = 'nearest'.*exact"),
+        (lambda: Expectiles(3, impute="gauss"), "made for Mean and Moments, not for Expectiles"),
+        (lambda: HuberQuantiles(3, impute=ExactExpectiles("knots")), "made for Expectiles, not for HuberQuantiles"),
+        (lambda: Moments(3, impute="categorical"), "made for Categorical"),
     ],
 )
 def test_bad_arguments_are_named(make: object, message: str) -> None:

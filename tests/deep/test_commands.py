@@ -16,6 +16,7 @@ from edrl.commands.play import Play, picture
 from edrl.commands.train import Evaluate, Train
 from edrl.core.particles import Particles
 from edrl.deep.config import in_order, preset
+from edrl.deep.train import Run
 from edrl.studies.plan import plan
 from edrl.studies.work import locked
 
@@ -40,7 +41,7 @@ def test_a_run_leaves_what_it_promises(run: Path) -> None:
         "checkpoint-000000000100",
         "checkpoint-000000000150",
     ]
-    assert Train(resume=run)() == 0  # nothing is left to do
+    assert Train(SMALL, resume=run)() == 0  # nothing is left to do
 
 
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +55,7 @@ def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_two_do_not_train_one_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with locked(run / "lock"):
-        assert Train(resume=run)() == 2
+        assert Train(SMALL, resume=run)() == 2
     assert "somebody else is at work" in " ".join(capsys.readouterr().out.split())
 
 
@@ -83,7 +84,7 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
     ("command", "words"),
     [
         (Train(config=SMALL), "--out"),
-        (Train(resume=Path("nowhere")), "nowhere"),
+        (Train(SMALL, resume=Path("nowhere")), "nowhere"),
         (Train(config=preset("minatar", env="minatar/brekout"), out=Path("never-made")), "minatar/breakout"),
         (Train(config=preset("paper", env="CartPole-v1"), out=Path("never-made")), "choose network mlp"),
         (Evaluate(Path("nowhere")), "nowhere"),
@@ -130,15 +131,42 @@ def test_a_wrong_setting_is_named_as_it_was_given(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_is_trained_for_longer_but_not_otherwise(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is given beside --resume is not ignored."""
-    assert Train(config=preset("paper", agent="dqn"), resume=run)() == 2
-    assert "agent = 'dqn' is not valid: with --resume the run's own settings hold" in _printed(capsys)
-    assert Train(resume=run, out=Path("elsewhere"))() == 2
-    assert Train(config=preset("paper", steps=100), resume=run)() == 2
+def test_a_run_is_trained_for_longer_but_not_otherwise(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is given beside --resume is not ignored, not even where it is a preset's value and not the run's own."""
+
+    def resume(*given: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["edrl", "train", "--resume", str(run), *given])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code)  # type: ignore[arg-type]
+
+    for name, value in (("env", "breakout"), ("agent", "dqn"), ("preset", "minatar"), ("out", "elsewhere")):
+        assert resume(f"--{name}={value}") == 2
+        assert f"{name} = '{value}' is not valid: with --resume the run's own settings hold" in _printed(capsys)
+    assert resume("--steps=100") == 2
     assert "can only become longer" in _printed(capsys)
-    assert Train(config=preset("paper", steps=200), resume=run)() == 0
+    assert resume("--steps=200", "--agent=er-dqn") == 0  # as it is
     assert "Done: 200 steps" in _printed(capsys)
+    assert resume() == 0
+    assert "Done: 200 steps" in _printed(capsys)
+
+
+def test_older_is_for_going_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Train(SMALL, out=tmp_path / "run", older=True)() == 2
+    assert "it is for --resume" in _printed(capsys)
+
+
+def test_nothing_is_called_saved_that_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: Run) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "begin", interrupted)
+    assert Train(SMALL, out=tmp_path / "run")() == 130
+    assert "nothing had begun" in _printed(capsys)
 
 
 def test_statistics_of_ones_own_by_name(

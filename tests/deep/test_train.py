@@ -21,6 +21,7 @@ from edrl.core.families import Expectiles
 from edrl.deep import checkpoint, segments
 from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.train import Run, resume, train
+from edrl.studies.work import is_done
 
 SMALL: dict[str, Any] = {
     "steps": 400, "replay": 500, "learn_after": 100, "target_every": 50, "log_every": 50, "evaluate_every": 200,
@@ -301,6 +302,36 @@ def test_ctrl_c_saves_and_so_does_the_end_that_a_system_asks_for(number: int, tm
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.parametrize("stop", [200, 400])
+def test_a_long_evaluation_does_not_keep_a_run_from_saving(stop: int, tmp_path: Path) -> None:
+    """It is broken off, and made when the run goes on, also after the last step: the same files to the last digit."""
+    config = preset("minatar", **{**SMALL, "network": "minatar"})
+    train(config, tmp_path / "whole")
+
+    def listen(step: int, row: dict[str, Any]) -> None:
+        if step == stop:  # the row of metrics, just before the evaluation
+            signal.raise_signal(signal.SIGTERM)
+
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(config, out, listen=listen)
+    assert checkpoint.load(checkpoint.found(out)[0]).step == stop
+    assert not (out / "pictures" / f"returns-{stop:012d}.png").exists()
+    assert not is_done(out, ".", config)
+    resume(out)
+    assert is_done(out, ".", config)
+    for name in ("metrics.csv", "evaluations.csv"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_run_that_cannot_be_trained_further_stays_what_it_is(finished: Path) -> None:
+    shutil.rmtree(finished / "replay")
+    before = (finished / "config.json").read_text()
+    with pytest.raises(ValueError, match="replay memory has been deleted"):
+        resume(finished, steps=300, env=Probe("both"))
+    assert (finished / "config.json").read_text() == before
+
+
 def test_a_directory_with_a_run_is_not_overwritten(finished: Path) -> None:
     with pytest.raises(ValueError, match="there is a run in it already"):
         train(Config(env="probe", **SMALL), finished, env=Probe("both"))
@@ -335,7 +366,21 @@ def test_bad_settings_are_named(settings: dict[str, Any], words: str) -> None:
         Config(**settings)
 
 
+@pytest.mark.parametrize(("agent", "imputation"), [("er-dqn", "gauss"), ("qr-dqn", "exact"), ("c51", "exact")])
+def test_imputations_for_other_statistics_are_refused(agent: str, imputation: str) -> None:
+    with pytest.raises(ValueError, match="is not valid"):
+        Config(agent=agent, imputation=imputation).family()
+
+
+def test_qr_dqn_acts_on_the_average_with_any_imputation() -> None:
+    values = np.array([0.0, 0.5, 4.0], np.float32)
+    for imputation in (None, "maximum-entropy"):
+        family = Config(agent="qr-dqn", size=3, imputation=imputation).family()
+        assert family.mean(values) == pytest.approx(1.5)
+
+
 def test_a_config_survives_its_file() -> None:
+    assert Config(steps=1e6).steps.__class__ is int  # type: ignore[arg-type]
     config = preset("minatar", agent="qr-dqn", seed=3)
     assert Config.from_json(config.to_json()) == config
     with pytest.raises(ValueError, match="no such setting"):

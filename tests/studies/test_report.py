@@ -193,7 +193,7 @@ def test_an_agent_with_another_imputation_is_one_of_its_own(tmp_path: Path) -> N
 
 
 def test_a_run_that_is_shorter_than_what_it_logs_can_be_finished(tmp_path: Path) -> None:
-    run = write_run(tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0, 4), log_every=10_000)
+    run = write_run(tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0, 4), log_every=10_000, evaluate_every=300)
     assert read_study([run]).unfinished
     (run / f"checkpoint-{STEPS:012d}").mkdir()
     (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text("{}")
@@ -235,9 +235,12 @@ def test_a_plan_that_has_grown_makes_its_runs_unfinished(tmp_path: Path) -> None
 
 def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     run = write_run(tmp_path, "dqn", "pong", 0, ramp(10.0, 5))
-    with (run / "evaluations.csv").open("a") as file:
-        file.write("600")
-    assert read_study([run]).runs[0].steps.tolist() == [100, 200, 300, 400, 500]
+    for cut in ("600", "600,3,9"):  # in the middle of a column, too
+        with (run / "evaluations.csv").open("a") as file:
+            file.write(cut)
+        assert read_study([run]).runs[0].steps.tolist() == [100, 200, 300, 400, 500]
+        with (run / "evaluations.csv").open("a") as file:
+            file.write("\n")  # as written by a run that went on
 
 
 def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:

@@ -48,6 +48,17 @@ def test_the_best_value_is_that_of_the_highest_mean_over_games_that_count_alike(
     assert best(found) == {"dqn": "1e-3", "er-dqn:scipy-root": "1e-4"}
 
 
+def test_below_random_the_better_value_is_still_better(tmp_path: Path) -> None:
+    """Early in Pong all are near random's -20.7."""
+    tops = {"3e-5": -21.0, "1e-4": -20.9, "3e-4": -20.8}
+    runs = {value: plan(["pong"], ["dqn"], 1, "paper", {"learning_rate": float(value)}, 7) for value in tops}
+    for value, top in tops.items():
+        write_run(tmp_path / value, "dqn", "pong", 7, [top] * 10)
+    found = scores(tmp_path, runs)
+    assert found["normalised"] == pytest.approx([0.0, 0.5, 1.0])
+    assert best(found) == {"dqn": "3e-4"}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -9,7 +9,7 @@ import pytest
 
 from edrl.commands.suite import Suite
 from edrl.deep.checkpoint import found, write_text
-from edrl.deep.config import preset
+from edrl.deep.config import Config, preset
 from edrl.studies.estimate import estimate, sizes_of
 from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
 from edrl.studies.status import look_at
@@ -106,6 +106,48 @@ def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path
     assert found.speeds == {"ER-DQN": 50.0, "ER-DQN (scipy-root)": 5.0}
     assert found.steps == 3000
     assert found.hours * 3600 == pytest.approx(1500 / 50 + 1500 / 5)
+
+
+def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edrl.studies.estimate.measured_speed", lambda config, threads: 20.0)
+    runs = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000, "evaluate_every": 0}))
+    (tmp_path / runs[0].name).mkdir(parents=True)
+    write_text(tmp_path / runs[0].name / "metrics.csv", "step,score\n")
+    write_text(tmp_path / runs[0].name / "timing.csv", "step,seconds\n300,2.5\n")
+    assert estimate(tmp_path, runs, jobs=1, threads=1).hours * 3600 == pytest.approx(50.0)
+
+
+def test_what_does_not_run_is_not_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(config: Config, threads: int) -> float:
+        raise RuntimeError("dqn does not run")
+
+    monkeypatch.setattr("edrl.studies.estimate.measured_speed", fails)
+    assert Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path)() == 2
+    assert "does not run" in capsys.readouterr().out
+    assert not (tmp_path / "suite.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"jobs": 2, "ray": "local"}, "the cluster's room decides"), ({"gpus": 0.5}, "for --ray")]
+)
+def test_options_without_effect_are_refused(
+    options: dict, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path / "study", **options)
+    assert command() == 2
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
+def test_two_agents_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="called Stat in reports"):
+        plan(["minatar/breakout"], ["one:Stat", "other:Stat"], 1, "minatar")
+    ours, theirs = plan(["minatar/breakout"], ["dqn", "mine:DQN"], 1, "minatar")
+    assert (ours.config.label, theirs.config.label) == ("DQN", "mine:DQN")
 
 
 def test_the_last_row_is_read_from_the_end_of_a_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from edrl.core.check import check_count, check_directory, check_number
+from edrl.core.check import check_count, check_directory, check_number, fail
 from edrl.studies.estimate import Estimate, estimate, fitting_jobs, kind_of, sizes_of
 from edrl.studies.local import run_here
 from edrl.studies.plan import Planned, added_to_plan, read_plan, write_plan
@@ -51,6 +51,10 @@ class Driver:
         check_number("gpus", self.gpus, 0.0)
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
+            if self.ray is not None:
+                raise fail("jobs", self.jobs, "with --ray the cluster's room decides: say what a run needs with --cpus")
+        if self.gpus and self.ray is None:
+            raise fail("gpus", self.gpus, "it is for --ray: without it, every run sees all GPUs of this machine")
 
     def estimate(self, planned: Sequence[Planned]) -> int:
         """Show what it would take, write nothing, and return the exit status."""
@@ -62,8 +66,8 @@ class Driver:
         """Run what is missing, and return the exit status."""
         _check_agents(planned)
         with locked(self.out / "driver.lock"):
+            jobs = self._show_estimate(added_to_plan(self.out, planned))  # what does not run is not to be planned
             runs = write_plan(self.out, planned)
-            jobs = self._show_estimate(runs)
             left = [run for run in runs if not is_done(self.out, run.name, run.config)]
             failed = self._work(left, runs, jobs) if left else []
         return _conclude(self.console, self.out, runs, failed)

@@ -1,6 +1,6 @@
 """`edrl train` and `edrl evaluate`."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from scipy.stats import bootstrap
 
 from edrl.core.check import check_count, check_directory, fail
 from edrl.deep import checkpoint
-from edrl.deep.config import Config, PresetName, preset, read_config
+from edrl.deep.config import Config, PresetName, read_config
 from edrl.deep.environments import make
 from edrl.deep.evaluate import evaluate
 from edrl.deep.train import Listener, Run, build_agent, resume, train
@@ -38,7 +38,7 @@ class Train:
     `edrl train --preset minatar --env minatar/seaquest --agent qr-dqn --out runs/seaquest`.
     """
 
-    config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Settings)
+    config: tyro.conf.OmitArgPrefixes[Config]
     preset: PresetName = "paper"
     """Where the settings below come from, unless they are given: paper (Atari), minatar, classic (CartPole and
     friends) or quick."""
@@ -60,21 +60,23 @@ class Train:
             console.print(Text(str(fail("resume", str(where), "there is no such directory")), style="red"))
             return 2
         try:
-            config = Config(**asdict(self.config))
-            steps = self._steps() if self.resume else config.steps
+            config = self._resumed() if self.resume else Config(**asdict(self.config))
             if not self.resume:
+                if self.older:
+                    raise fail("older", True, "it is for --resume: a new run has no checkpoints")
                 check_directory("out", where)
                 environment = make(config.env, seed=0)
                 environment.close()
                 build_agent(config, environment)  # what cannot be trained leaves no directory behind
-            with locked(where / "lock"), _progress(where, steps) as listen:
+            with locked(where / "lock"), _progress(where, config.steps) as listen:
                 run = (
-                    resume(where, older=self.older, steps=steps, listen=listen)
+                    resume(where, older=self.older, steps=config.steps, listen=listen)
                     if self.resume
                     else train(config, where, listen=listen)
                 )
         except KeyboardInterrupt:
-            console.print(f"Stopped and saved. Go on with: edrl train --resume {where}", soft_wrap=True)
+            saved = f"Stopped and saved. Go on with: edrl train --resume {where}"
+            console.print(saved if checkpoint.found(where) else "Stopped; nothing had begun.", soft_wrap=True)
             return 130
         except (ValueError, ImportError, OSError, Taken, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
@@ -82,16 +84,17 @@ class Train:
         console.print(f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}", soft_wrap=True)
         return 0
 
-    def _steps(self) -> int:
-        """How long the run that goes on is to be; other settings than its own are refused, not ignored."""
+    def _resumed(self) -> Config:
+        """The settings of the run that goes on, maybe for longer; others than its own are refused, not ignored."""
         assert self.resume is not None
-        usual = preset(self.preset)
-        given = [name for name, value in asdict(self.config).items() if value != getattr(usual, name)]
-        for name in (*(["out"] if self.out else []), *given):
-            if name != "steps":
-                value = getattr(self.config, name, self.out)
-                raise fail(name, value, "with --resume the run's own settings hold: leave it out")
-        return self.config.steps if given else read_config(self.resume).steps
+        own = read_config(self.resume)
+        given = {name: value for name, value in asdict(self.config).items() if value != getattr(own, name)}
+        steps = given.pop("steps", own.steps)
+        given |= {"out": str(self.out)} if self.out else {}
+        given |= {"preset": self.preset} if self.preset != "paper" else {}
+        for name, value in given.items():
+            raise fail(name, value, "with --resume the run's own settings hold: leave it out")
+        return replace(own, steps=steps)
 
 
 class _progress:

@@ -37,10 +37,10 @@ _QUICK = MaximumEntropy(grid=32, iterations=12)
 
 
 class ActedOnByAverage(HuberQuantiles):
-    """Huber quantiles that are acted on as QR-DQN acts, by their average, and imputed for bootstrapping alone.
+    """Huber quantiles that are acted on by their average, and imputed for bootstrapping alone.
 
     Huber quantiles do not determine the mean. That of the imputed law needs an imputation for every action, and is no
-    nearer where values are as noisy as a network's. And so QR-DQN with imputation and without it differ in one thing.
+    nearer where values are as noisy as a network's. And so QR-DQN with any imputation differs from QR-DQN in one thing.
     """
 
     def mean(self, values: Any) -> Any:
@@ -64,7 +64,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         # Deep, Section 5.3 and Appendix D.
         Algorithm("DQN", "Section 5.3", 1, lambda k, _: Mean()),
         Algorithm("C51", "Section 2.2", 51, _categorical, needs_range=True),
-        Algorithm("QR-DQN", "Section 5.3", 200, lambda k, _: HuberQuantiles(k, impute="as_samples")),
+        Algorithm("QR-DQN", "Section 5.3", 200, lambda k, _: ActedOnByAverage(k, impute="as_samples")),
         Algorithm("QR-DQN-imputation", "Section 5.1", 11, lambda k, _: ActedOnByAverage(k, impute=_QUICK)),
         Algorithm("ER-DQN", "Section 5.3", 11, lambda k, _: Expectiles(k)),
         Algorithm("ER-DQN-naive", "Appendix D.2", 201, lambda k, _: Expectiles(midpoints(k), impute="as_samples")),

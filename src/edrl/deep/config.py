@@ -92,27 +92,19 @@ class Config:
             raise fail("size", self.size, "dqn learns one statistic, the mean")
         if self.imputation is not None and self.imputation not in STRATEGIES:
             raise fail("imputation", self.imputation, f"it must be one of {', '.join(STRATEGIES)}")
-        for name in (
-            "steps",
-            "replay",
-            "update_every",
-            "target_every",
-            "batch",
-            "n_step",
-            "evaluate_steps",
-            "log_every",
-            "checkpoint_every",
-        ):
-            check_count(name, getattr(self, name), 1)
-        for name in ("seed", "evaluate_every", "epsilon_steps"):
-            check_count(name, getattr(self, name), 0)
-        check_count("envs", self.envs, 1)
+        counts = dict.fromkeys(
+            ("steps", "replay", "update_every", "target_every", "batch", "n_step", "evaluate_steps", "log_every",
+             "checkpoint_every", "envs"), 1,
+        ) | dict.fromkeys(("seed", "evaluate_every", "epsilon_steps"), 0)  # fmt: skip
+        for name, least in counts.items():
+            object.__setattr__(self, name, check_count(name, getattr(self, name), least))  # 1e6 is the integer
         for name in ("steps", "target_every", "log_every", "evaluate_every", "checkpoint_every"):
             if getattr(self, name) % self.envs:
                 raise fail(name, getattr(self, name), f"{self.envs} envs step at once: it must be a multiple of that")
         if self.envs % self.update_every and self.update_every % self.envs:
             raise fail("update_every", self.update_every, f"one of it and envs ({self.envs}) must divide the other")
-        check_count("learn_after", self.learn_after, self.envs * (self.n_step + 2))
+        after = check_count("learn_after", self.learn_after, self.envs * (self.n_step + 2))
+        object.__setattr__(self, "learn_after", after)
         check_number("gamma", self.gamma, 0.0, 1.0)
         check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
         check_number("adam_epsilon", self.adam_epsilon, 0.0, open_low=True)
@@ -131,6 +123,8 @@ class Config:
     def label(self) -> str:
         """The agent's name for people, with its imputation if that is not its own."""
         name = AGENTS.get(self.agent) or self.agent.partition(":")[2]
+        if self.agent not in AGENTS and name.lower() in AGENTS:
+            return self.agent  # a user's own that is called as one of ours
         return name if self.imputation is None else f"{name} ({self.imputation})"
 
     def family(self) -> Statistics:
@@ -152,6 +146,10 @@ class Config:
         first, last = self.epsilon
         done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
         return first + done * (last - first)
+
+    def evaluation_at(self, step: int) -> bool:
+        """Whether there is an evaluation after a step."""
+        return step > 0 and self.evaluate_every > 0 and step % self.evaluate_every == 0
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"

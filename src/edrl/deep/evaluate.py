@@ -1,5 +1,6 @@
 """Playing without learning: scores, and the observations that an agent looks at."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,10 +64,11 @@ def evaluate(
     steps: int | None = None,
     episodes: int | None = None,
     remember: tuple[int, ...] = (),
+    before_step: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """Play epsilon-greedily for a number of steps, or of episodes.
 
-    An episode that the steps cut short counts only if there is no other.
+    An episode that the steps cut short counts only if there is no other. `before_step` may raise, to break it off.
     """
     rng = np.random.default_rng(seed)
     found = Evaluation()
@@ -74,6 +76,7 @@ def evaluate(
     history.begin(environment.reset())
     score, length, taken = 0.0, 0, 0
     while (steps is None or taken < steps) and (episodes is None or len(found.scores) < episodes):
+        before_step()
         if not found.scores and length in remember:
             found.remembered[length] = history.observations()[0]
         action = _act(agent, parameters, history, rng, epsilon, environment.num_actions)

@@ -4,6 +4,7 @@ The state of a run is all in `Run`; after `load(save())` every later number is t
 environments whose state can be saved: all but Gymnasium's, whose episodes are cut there.
 """
 
+import contextlib
 import copy
 import csv
 import dataclasses
@@ -13,7 +14,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ class Run:
         self.learner: Learner = self.agent.init(jax.random.key(config.seed))
         self.history = history_for(self.environment, config.envs)
         self.step = 0
+        self.evaluated = 0  # the step of the last evaluation
         self.episodes = 0
         self.score = [0.0] * config.envs  # of the episodes that are played
         self.length = [0] * config.envs
@@ -186,15 +187,27 @@ class Run:
             raise fail("loss", row["loss"], right)
         return row
 
-    def evaluate(self) -> Evaluation:
-        """Play apart from training, in an environment of its own that depends on the seed and the step alone."""
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are steps to take, or an evaluation is to be made that was broken off."""
+        return self.step < self.config.steps or self.evaluation_due
+
+    @property
+    def evaluation_due(self) -> bool:
+        return self.config.evaluation_at(self.step) and self.evaluated < self.step
+
+    def evaluate(self, before_step: Callable[[], None] = lambda: None) -> Evaluation:
+        """Play apart from training, in an environment of its own that depends on the seed and the step alone.
+
+        `before_step` may raise, to break it off: then nothing is written.
+        """
         seed = int(np.random.SeedSequence((self.config.seed, self.step)).generate_state(1)[0] >> 1)
         # An environment that was passed as an object is in use: play on a copy.
         env = self._env if isinstance(self._env, str) else copy.deepcopy(self._env)
         environment = make(env, seed=seed, evaluation=True, sticky=self.config.sticky)
         found = evaluate(
             self.agent, self.learner.online, environment, seed, self.config.evaluate_epsilon,
-            steps=self.config.evaluate_steps, remember=(0, 25, 50, 100),
+            steps=self.config.evaluate_steps, remember=(0, 25, 50, 100), before_step=before_step,
         )  # fmt: skip
         environment.close()
         scores = found.scores
@@ -203,6 +216,7 @@ class Run:
             "most": max(scores), "length": float(np.mean(found.lengths)),
         }  # fmt: skip
         self._write_row("evaluations.csv", EVALUATIONS, row)
+        self.evaluated = self.step
         returns = self.agent.returns(self.learner.online, np.stack(list(found.remembered.values())))
         draw_returns(
             self.out / "pictures" / f"returns-{self.step:012d}.png", returns, tuple(found.remembered),
@@ -227,7 +241,8 @@ class Run:
             for name, array in environment.save().items()
         }
         state = {
-            "episodes": self.episodes, "score": self.score, "length": self.length, "scores": self.scores,
+            "evaluated": self.evaluated, "episodes": self.episodes,
+            "score": self.score, "length": self.length, "scores": self.scores,
             "lengths": self.lengths, "losses": self._each_loss(), "rng": self.rng.bit_generator.state,
             "files": {name: _size_on_disk(self.out / name) for name in ("metrics.csv", "evaluations.csv")},
             "made_with": self._made_with,
@@ -256,6 +271,9 @@ class Run:
         self.segments.read(self.replay, kept.replay)
         self.rng.bit_generator.state = state["rng"]
         self.step, self.episodes = kept.step, state["episodes"]
+        self.evaluated = state.get(
+            "evaluated", kept.step
+        )  # what does not say comes from before any could be broken off
         self.score, self.length = state["score"], state["length"]
         self.scores, self.lengths = state["scores"], state["lengths"]
         self.losses = [np.float32(loss) for loss in state["losses"]]
@@ -311,7 +329,6 @@ def resume(
         if steps < config.steps:
             raise fail("steps", steps, f"the run has been planned for {config.steps} steps and can only become longer")
         config = dataclasses.replace(config, steps=steps)
-        checkpoint.replace_text(out / "config.json", config.to_json())
     for number, path in enumerate(found):
         run = Run(config, out, family, env)
         try:
@@ -325,7 +342,8 @@ def resume(
             continue
         for damaged in found[:number]:
             checkpoint.discard(damaged)
-        if run.step < config.steps:
+        if run.unfinished:
+            checkpoint.replace_text(out / "config.json", config.to_json())
             _add_maker(out / "made.json", run.step)
         return _go_on(run, listen)
     raise AssertionError("the loop returns or raises")
@@ -339,17 +357,25 @@ def _add_maker(path: Path, step: int) -> None:
 def _go_on(run: Run, listen: Listener) -> Run:
     config = run.config
     with _until_interrupted() as interrupted:
+
+        def stop_if_interrupted() -> None:
+            if interrupted():
+                raise KeyboardInterrupt
+
         begin, began = time.perf_counter(), run.step
         timed = begin
-        while run.step < config.steps:
-            run.advance()
-            if run.step % config.log_every == 0:
-                row = run.log()
-                row["steps_per_second"] = (run.step - began) / (time.perf_counter() - begin)
-                listen(run.step, row)
-            if config.evaluate_every and run.step % config.evaluate_every == 0:
-                found = run.evaluate()
-                listen(run.step, {"evaluation": float(np.mean(found.scores))})
+        while run.unfinished:
+            if not run.evaluation_due:
+                run.advance()
+                if run.step % config.log_every == 0:
+                    row = run.log()
+                    row["steps_per_second"] = (run.step - began) / (time.perf_counter() - begin)
+                    listen(run.step, row)
+            if run.evaluation_due:
+                # A long one must not keep a run from saving in the seconds that clusters and containers leave it.
+                with contextlib.suppress(KeyboardInterrupt):
+                    found = run.evaluate(stop_if_interrupted)
+                    listen(run.step, {"evaluation": float(np.mean(found.scores))})
             stop = interrupted()
             if run.step % config.checkpoint_every == 0 or run.step == config.steps or stop:
                 run.save()
@@ -357,12 +383,12 @@ def _go_on(run: Run, listen: Listener) -> Run:
                 now = time.perf_counter()
                 run.log_time(now - timed)
                 timed = now
-            if stop and run.step < config.steps:
+            if stop and run.unfinished:
                 raise KeyboardInterrupt
     return run
 
 
-@contextmanager
+@contextlib.contextmanager
 def _until_interrupted() -> Iterator[Callable[[], bool]]:
     """Ctrl-C, and the wish of a system that a process end, are noticed between two steps: what is saved is whole."""
     noticed: list[int] = []

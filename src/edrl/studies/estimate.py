@@ -67,7 +67,7 @@ def sizes_of(config: Config) -> Sizes:
     frame = int(np.prod(environment.frame_shape)) * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
     agent = build_agent(config, environment)
     environment.close()
-    learner = jax.eval_shape(agent.init, jax.random.key(0))
+    learner = jax.eval_shape(lambda: agent.init(jax.random.key(0)))  # a GPU is for the runs
     parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
     # On disk the older checkpoint needs what has left the memory since, while the next one is being written.
     stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
@@ -103,7 +103,10 @@ def _speeds(study: Path, runs: Sequence[Planned], wanted: dict[str, Config], thr
         steps[label] = steps.get(label, 0) + steps_done(out)
         seconds[label] = seconds.get(label, 0) + seconds_spent(out)
     return {
-        agent: steps[agent] / seconds[agent] if seconds[agent] else measured_speed(config, threads) / _played(config)
+        # Seconds without steps: stopped before the first row of metrics.
+        agent: steps[agent] / seconds[agent]
+        if steps[agent] and seconds[agent]
+        else measured_speed(config, threads) / _played(config)
         for agent, config in wanted.items()
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edrl.deep.config import THREADS
 from edrl.studies.plan import Planned
+from edrl.studies.work import note_failure
 
 _PAUSE = 0.2  # seconds, until it is seen that a run has ended
 
@@ -33,7 +34,7 @@ def run_here(
                     _let_go(working.pop(name))
                     if process.returncode:
                         failed.append(name)
-                        _explain(study / name, process.returncode)
+                        note_failure(study / name, _cause(process.returncode))
             look()
     finally:
         for process in working.values():
@@ -64,9 +65,6 @@ def _let_go(process: "subprocess.Popen[bytes]") -> None:
             process.stdin.close()
 
 
-def _explain(out: Path, code: int) -> None:
-    """A worker that was killed could not say so itself."""
-    failure = out / "failed.txt"
-    if not failure.exists():
-        cause = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        failure.write_text(f"the process ended with {cause}; see log.txt\n")
+def _cause(code: int) -> str:
+    cause = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    return f"the process ended with {cause}; see log.txt"

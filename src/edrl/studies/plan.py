@@ -57,7 +57,7 @@ def plan(
         except ValueError as error:
             raise ValueError(f"{error}; many games at once are {' and '.join(SUITES)}") from error
     _check_settings(settings or {}, agents)
-    return [
+    runs = [
         Planned(
             f"{_as_directory(game)}/{_as_directory(agent)}/seed-{seed}",
             preset(preset_name, **{"env": game, "seed": seed, **_settings_of(agent, settings or {})}),
@@ -66,6 +66,11 @@ def plan(
         for game in listed
         for agent in agents
     ]
+    labels = [run.config.label for run in runs[: len(agents)]]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise fail("agents", list(agents), f"two of them would be called {label} in reports: rename one")
+    return runs
 
 
 def _as_directory(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from edrl.deep.config import THREADS
 from edrl.studies.plan import Planned
-from edrl.studies.work import is_locked, work
+from edrl.studies.work import is_locked, note_failure, work
 
 RETRIES = 100  # of a task whose worker or node died; it goes on from its checkpoint
 
@@ -43,7 +43,7 @@ def run_on_ray(
                     ray.get(result)
                 except ray.exceptions.RayError as error:
                     failed.append(names[result])
-                    _explain(study / names[result], error)
+                    note_failure(study / names[result], str(error))
             look()
         return failed
     except KeyboardInterrupt:
@@ -63,14 +63,6 @@ def _work(study: Path, name: str, threads: int, gpus: float) -> None:
     if 0 < gpus < 1:
         os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}")  # alone, a run would take 0.75
     work(study, name)
-
-
-def _explain(out: Path, error: Exception) -> None:
-    """What a task raised is in `failed.txt` already; what befell it is Ray's to say."""
-    failure = out / "failed.txt"
-    if not failure.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        failure.write_text(f"{error}\n")
 
 
 def _ray() -> Any:

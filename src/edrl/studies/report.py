@@ -43,10 +43,11 @@ def write_report(directories: Sequence[Path], out: Path) -> Report:
     study = read_study(directories)
     for name in ("data", "figures"):
         (out / name).mkdir(parents=True, exist_ok=True)
-    for name, rows in measure(study).items():
+    measured = measure(study)
+    for name, rows in measured.items():
         write_csv(out / "data" / f"{name}.csv", rows)
     # What is drawn and printed has been through the files: they hold all of it.
-    tables = {path.stem: read_csv(path) for path in (out / "data").glob("*.csv")}
+    tables = {name: read_csv(out / "data" / f"{name}.csv") for name in measured}
     drawn: dict[str, page.Figure] = {}
     with style.applied():
         for drawing in _drawings(study, tables):

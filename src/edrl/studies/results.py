@@ -227,16 +227,18 @@ def _read_run(path: Path, planned: dict[Key, int]) -> RunResult:
 
 
 def _numbers(path: Path, names: tuple[str, ...]) -> Table:
-    """Columns of numbers; a line that was cut short by the end of a process is left out."""
+    """Columns of numbers; a line that was cut short, by the end of a process or a full disk, is left out."""
     columns: Table = {name: [] for name in names}
     if not path.exists():
         return columns
     with path.open(newline="", encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            try:
-                entries = [float(line[name]) for name in names]
-            except (KeyError, TypeError, ValueError):
-                continue
+        whole = [line for line in file if line.endswith("\n")]
+    for row in csv.DictReader(whole):
+        try:
+            entries = [float(row[name]) for name in names]
+        except (KeyError, TypeError, ValueError):
+            continue
+        if None not in row.values():  # what a line that lacks columns has there
             for name, entry in zip(names, entries, strict=True):
                 columns[name].append(entry)
     return columns

@@ -39,8 +39,8 @@ class Variation:
 def scores(out: Path, runs: Mapping[str, Sequence[Planned]]) -> Table:
     """Final scores of every value, agent and game, the mean over seeds and its standard error; `runs` are each value's.
 
-    `normalised` is 0 for a random agent (for the lowest score here, where that is not known) and 1 for the best mean
-    of the search on that game, so that games count alike.
+    `normalised` is 0 for a random agent (for the lowest mean here, where that is lower or no random one is known) and 1
+    for the best mean of the search on that game, so that games count alike.
     """
     found: Table = {name: [] for name in ("value", "agent", "env", "seeds", "final", "error", "normalised")}
     for value, planned in runs.items():
@@ -55,7 +55,7 @@ def scores(out: Path, runs: Mapping[str, Sequence[Planned]]) -> Table:
     final, envs = np.array(found["final"], float), np.array(found["env"])
     for env in dict.fromkeys(found["env"]):
         here = np.flatnonzero(envs == env)
-        low, high = zero.get(env, np.min(final[here])), np.max(final[here])
+        low, high = min(zero.get(env, np.inf), np.min(final[here])), np.max(final[here])
         for place in here:
             found["normalised"][place] = float((final[place] - low) / (high - low)) if high > low else 0.0
     return found

@@ -28,7 +28,7 @@ Show = Callable[[str], str]
 
 def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[str]:
     sections = (
-        ("run", "What was run", _what_was_run(study, warnings)),
+        ("run", "What was run", _what_was_run(study)),
         ("aggregates", "Aggregate scores", _aggregate_scores(study, tables, show)),
         ("profiles", "Performance profiles", _profiles(tables, show)),
         ("improvement", "Probability of improvement", _improvement(tables, show)),
@@ -54,7 +54,7 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
     return lines
 
 
-def _what_was_run(study: Study, warnings: list[str]) -> list[str]:
+def _what_was_run(study: Study) -> list[str]:
     finished = len(study.runs) - len(study.unfinished)
     total = f"{len(study.planned)} planned" if study.planned else "no plan (suite.json) was found"
     steps = sorted({run.planned for run in study.runs})

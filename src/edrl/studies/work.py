@@ -77,6 +77,13 @@ def work(study: Path, name: str, patience: float = 60.0) -> None:
             raise
 
 
+def note_failure(out: Path, reason: str) -> None:
+    """What befell a run, unless it has said so itself: one that was killed could not."""
+    if not (out / "failed.txt").exists():
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / "failed.txt", f"{reason}\n")
+
+
 def _train(config: Config, out: Path) -> None:
     if found(out):
         begun = read_config(out)
@@ -91,7 +98,8 @@ def is_done(study: Path, name: str, config: Config) -> bool:
     """Whether a run has reached its last step; if its checkpoints have been deleted, its metrics say so."""
     out = study / name
     if (out / f"checkpoint-{config.steps:012d}" / "manifest.json").exists():
-        return True
+        # One that was stopped during its last evaluation has still to make it.
+        return not config.evaluation_at(config.steps) or _evaluated(out) >= config.steps
     last = config.steps // config.log_every * config.log_every
     return not found(out) and steps_done(out) >= last > 0 and read_config(out).steps == config.steps
 
@@ -99,6 +107,10 @@ def is_done(study: Path, name: str, config: Config) -> bool:
 def steps_done(out: Path) -> int:
     """How far a run has come, as its metrics say."""
     return int(last_row(out / "metrics.csv").get("step", 0) or 0)
+
+
+def _evaluated(out: Path) -> int:
+    return int(last_row(out / "evaluations.csv").get("step", 0))
 
 
 def last_row(path: Path) -> dict[str, str]:

@@ -31,7 +31,7 @@ class Categorical(Statistics):
             raise fail("support", support, "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)")
         points = tuple(np.asarray(support, dtype=np.float64).tolist())
         object.__setattr__(self, "support", check_increasing("support", points, -np.inf, np.inf))
-        object.__setattr__(self, "strategy", strategy_for(impute))
+        object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
     def encodes_mean(self) -> bool:

@@ -25,7 +25,7 @@ class Expectiles(Statistics):
 
     def __init__(self, taus: Taus = 11, impute: ImputeLike = "exact"):
         object.__setattr__(self, "taus", evenly_spaced(taus) if isinstance(taus, int) else check_taus(taus))
-        object.__setattr__(self, "strategy", strategy_for(impute))
+        object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
     def encodes_mean(self) -> bool:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.imputation import strategy_for
+from edrl.core.imputation import STRATEGIES
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics, Strategy, expect
 
@@ -20,7 +20,7 @@ class MEstimator(Statistics):
     A subclass gives `size` and `score`; evaluation, loss, mean and a maximum-entropy imputation come for free.
     """
 
-    strategy: Strategy = strategy_for("maximum-entropy")
+    strategy: Strategy = STRATEGIES["maximum-entropy"]
 
     @abc.abstractmethod
     def score(self, values: Any, atoms: Any) -> Any:

@@ -20,7 +20,7 @@ class Moments(Statistics):
 
     def __init__(self, k: int = 2, impute: ImputeLike = "gauss"):
         object.__setattr__(self, "k", check_count("k", k, 1))
-        object.__setattr__(self, "strategy", strategy_for(impute))
+        object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
     def encodes_mean(self) -> bool:
@@ -53,7 +53,7 @@ class Mean(Statistics):
     strategy: Strategy
 
     def __init__(self, impute: ImputeLike = "dirac"):
-        object.__setattr__(self, "strategy", strategy_for(impute))
+        object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
     def encodes_mean(self) -> bool:

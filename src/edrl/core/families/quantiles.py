@@ -23,7 +23,7 @@ class Quantiles(Statistics):
 
     def __init__(self, taus: Taus = 11, impute: ImputeLike = "quantile"):
         object.__setattr__(self, "taus", midpoints(taus) if isinstance(taus, int) else check_taus(taus))
-        object.__setattr__(self, "strategy", strategy_for(impute))
+        object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
     def size(self) -> int:
@@ -57,7 +57,7 @@ class HuberQuantiles(Statistics):
         if kappa == 0:
             raise ValueError("kappa = 0 is not valid: without a quadratic part these are quantiles, use Quantiles")
         object.__setattr__(self, "kappa", check_number("kappa", kappa, 0.0, open_low=True))
-        object.__setattr__(self, "strategy", strategy_for(impute))
+        object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
     def size(self) -> int:

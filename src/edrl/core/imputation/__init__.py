@@ -9,7 +9,7 @@ from edrl.core.imputation.gauss import gauss_quadrature
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
 from edrl.core.imputation.simple import as_samples, dirac, on_support, quantile_cells
-from edrl.core.statistics import Strategy
+from edrl.core.statistics import Statistics, Strategy
 
 ImputeLike = str | Strategy
 
@@ -28,11 +28,24 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def strategy_for(impute: ImputeLike) -> Strategy:
-    """The strategy itself, given by name or as a function `(family, values) -> Particles`."""
-    if callable(impute):
-        return impute
-    if impute not in STRATEGIES:
+# Others would take one kind of statistics for another, and impute a law that has nothing to do with them.
+_MADE_FOR: tuple[tuple[Strategy, tuple[str, ...]], ...] = (
+    *((strategy, ("Expectiles",)) for name, strategy in STRATEGIES.items() if name.startswith("exact")),
+    (gauss_quadrature, ("Mean", "Moments")),
+    (quantile_cells, ("Quantiles", "HuberQuantiles")),
+    (on_support, ("Categorical",)),
+)
+
+
+def strategy_for(impute: ImputeLike, family: Statistics) -> Strategy:
+    """The strategy for a family, given by name or as a function `(family, values) -> Particles`."""
+    if not callable(impute) and impute not in STRATEGIES:
         right = f"it must be a function (family, values) -> Particles or one of {sorted(STRATEGIES)}"
         raise fail("impute", impute, right)
-    return STRATEGIES[impute]
+    strategy = impute if callable(impute) else STRATEGIES[impute]
+    kinds = {kind.__name__ for kind in type(family).__mro__}
+    for other, made_for in _MADE_FOR:
+        if strategy == other and not kinds & set(made_for):
+            right = f"it is made for {' and '.join(made_for)}, not for {type(family).__name__}"
+            raise fail("impute", impute, right)
+    return strategy
