@@ -35,8 +35,9 @@ def contents(study: Path, runs: list[Planned]) -> dict[str, bytes]:
     return {f"{run.name}/{file}": (study / run.name / file).read_bytes() for run in runs for file in FILES}
 
 
-def test_a_node_dies_and_nothing_is_lost(tmp_path: Path) -> None:
-    """Two nodes with a run each, a third run waiting; one node is killed in the midst of its run."""
+@pytest.mark.parametrize("graceful", [False, True])
+def test_a_node_dies_and_nothing_is_lost(graceful: bool, tmp_path: Path) -> None:
+    """Two nodes with a run each, a third run waiting; one node is killed, or stopped, in the midst of its run."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -54,7 +55,7 @@ def test_a_node_dies_and_nothing_is_lost(tmp_path: Path) -> None:
         while sum(steps_done(there / run.name) >= 900 for run in runs) < 2:
             time.sleep(0.05)
         killed.extend(steps_done(there / run.name) for run in runs)
-        cluster.remove_node(nodes[0], allow_graceful=False)
+        cluster.remove_node(nodes[0], allow_graceful=graceful)
 
     planned(there)
     killer = threading.Thread(target=kill_a_node)
