@@ -38,6 +38,34 @@ class SmoothQuantiles(edrl.MEstimator):
         return jnp.where(error > 0, 1 - taus, taus) * jnp.tanh(error)
 
 
+_LARGEST_ENTROPY = edrl.MaximumEntropy()
+
+
+@dataclass(frozen=True)
+class StopLoss(edrl.Statistics):
+    """Expectations that are no places on the axis of returns, imputed by maximum entropy around those they speak of."""
+
+    thresholds: tuple[float, ...] = (-2.0, -1.0, 0.0, 1.0)
+    strategy: edrl.Strategy = _LARGEST_ENTROPY
+
+    @property
+    def size(self) -> int:
+        return len(self.thresholds)
+
+    def places(self, values: Any) -> Any:
+        return jnp.asarray(self.thresholds)
+
+    def features(self, x: Any) -> Any:
+        return jnp.maximum(jnp.asarray(self.thresholds)[:, None] - x[..., None, :], 0)
+
+    def evaluate(self, mu: Particles) -> Any:
+        return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
+
+    def loss(self, values: Any, target: Particles) -> Any:
+        errors = (self.features(target.atoms) - values[..., :, None]) ** 2
+        return jnp.sum(errors * target.probs[..., None, :], axis=(-2, -1))
+
+
 FAMILIES = [
     Case("mean", Mean()),
     Case("moments-2", Moments(2)),
@@ -64,6 +92,7 @@ FAMILIES = [
     Case("expectiles-scipy-minimize", Expectiles(5, impute="scipy-minimize"), exact=False),
     Case("expectiles-naive", Expectiles(11, impute="as_samples"), exact=False),
     Case("score-alone", SmoothQuantiles(), exact=False),
+    Case("stop-loss", StopLoss(), consistency=1e-6),
     Case("huber-naive", HuberQuantiles(9, impute="as_samples"), exact=False),
 ]
 

@@ -285,3 +285,27 @@ def test_tau_runs_along_the_statistics_axis() -> None:
 def test_bad_arguments_are_named(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("method", ["mean", "impute", "residual"])
+def test_values_of_another_size_are_refused(method: str) -> None:
+    """They would be broadcast, or cut, to something else."""
+    for family in (Expectiles(5), Quantiles(5), HuberQuantiles(5), Moments(5), Categorical(np.arange(6.0))):
+        for size in (1, 4, 7):
+            with pytest.raises(ValueError, match=r"values\.shape.*must hold the 5 statistics"):
+                getattr(family, method)(np.zeros((3, size)))
+            with pytest.raises(ValueError, match="must hold the 5 statistics"):
+                family.loss(np.zeros(size), Particles(np.zeros(2)))
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 4e6), (np.float32, 1e9), (np.float64, 1e17)])
+def test_huber_quantiles_of_returns_beside_which_kappa_is_nothing(dtype: Any, scale: float) -> None:
+    """Then they are the quantiles, up to kappa."""
+    mu = Particles(np.arange(1, 6, dtype=dtype) * dtype(scale))
+    values = HuberQuantiles((0.1, 0.5, 0.9)).evaluate(mu)
+    assert np.asarray(values) / scale == pytest.approx([1.0, 3.0, 5.0], rel=1e-5)
+
+
+def test_a_number_of_levels_may_be_numpys() -> None:
+    assert Expectiles(np.int64(5)) == Expectiles(5)
+    assert Quantiles(np.int32(5)) == Quantiles(5)

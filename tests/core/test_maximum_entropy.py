@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from contracts import SmoothQuantiles
-from edrl.core.families import Expectiles, HuberQuantiles, MEstimator
+from contracts import SmoothQuantiles, StopLoss
+from edrl.core.families import Categorical, Expectiles, HuberQuantiles, MEstimator, Moments
 from edrl.core.imputation.maximum_entropy import MaximumEntropy, _reference
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
@@ -232,3 +232,23 @@ def test_scores_may_grow_exponentially(dtype: Any, tolerance: float) -> None:
     np.testing.assert_allclose(risks, np.log(np.mean(np.exp(betas[:, None] * atoms), axis=-1)) / betas, rtol=1e-12)
     assert np.abs(family.residual(risks.astype(dtype))).max() <= tolerance
     assert np.isfinite(np.asarray(family.loss(risks, family.impute(risks.astype(dtype)))))
+
+
+def test_statistics_that_are_no_places_are_met_around_those_they_speak_of() -> None:
+    """Expected shortfalls of laws above all thresholds are all zero, and not those of a point mass at zero."""
+    family = StopLoss()
+    for law in ([5.0], [1.0], [2.0, 3.0], [-10.0, 0.3]):
+        assert family.residual(family.evaluate(Particles(np.array(law)))) == pytest.approx(0.0, abs=1e-9)
+    mu = Particles(np.array([-300.0, 200.0, 700.0]))
+    wide = Categorical(np.linspace(-1000, 1000, 5), impute="maximum-entropy")
+    assert wide.residual(wide.evaluate(mu)) == pytest.approx(0.0, abs=1e-9)
+    cubes = Moments(3, impute="maximum-entropy")
+    np.testing.assert_allclose(cubes.evaluate(cubes.impute(cubes.evaluate(mu))), cubes.evaluate(mu), rtol=1e-9)
+
+
+def test_without_places_there_is_no_maximum_entropy() -> None:
+    class Nowhere(StopLoss):
+        places = Statistics.places
+
+    with pytest.raises(ValueError, match=r"Nowhere.*write `places`"):
+        Nowhere().impute(np.zeros(4))

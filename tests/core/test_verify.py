@@ -79,3 +79,23 @@ def test_breaches_are_named(family: edrl.Statistics, words: str) -> None:
 def test_the_mean_passes() -> None:
     assert edrl.verify(Means()).residual == pytest.approx(0, abs=1e-6)
     assert np.isfinite(edrl.verify(Means(), scale=1e-3).residual)
+
+
+def test_a_mean_that_is_none_is_named() -> None:
+    class FirstForMean(edrl.Expectiles):
+        def mean(self, values: Any) -> Any:
+            return values[..., 0]
+
+    with pytest.raises(ValueError, match="is not the mean"):
+        edrl.verify(FirstForMean(5))
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_a_loss_is_judged_in_its_own_units(scale: float) -> None:
+    class Negated(Means):
+        def loss(self, values: Any, target: Particles) -> Any:
+            return -super().loss(values, target)
+
+    edrl.verify(Means(), scale=scale)
+    with pytest.raises(ValueError, match="must be least"):
+        edrl.verify(Negated(), scale=scale)

@@ -1,6 +1,7 @@
 """`Statistics`: what a family of K statistics must know, and what it gets for free (Section 3 of the paper)."""
 
 import abc
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -9,11 +10,26 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from edrl.core.check import fail
 from edrl.core.particles import Particles
 from edrl.core.precision import compiled
 
 Strategy = Callable[["Statistics", Any], Particles]
 """An imputation strategy Psi (Definition 3.4): from a family and its values [..., K] to `Particles [..., n]`."""
+
+
+def _of_values(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose first argument are values: one of another size would be broadcast, silently."""
+
+    @functools.wraps(method)
+    def checked(self: "Statistics", values: Any, *others: Any, **named: Any) -> Any:
+        shape = jnp.shape(values)
+        if shape[-1:] != (self.size,):
+            right = f"the last axis must hold the {self.size} statistics of {type(self).__name__}"
+            raise fail("values.shape", shape, right)
+        return method(self, values, *others, **named)
+
+    return checked
 
 
 class Statistics(abc.ABC):
@@ -29,16 +45,16 @@ class Statistics(abc.ABC):
 
     strategy: Strategy
 
-    _numerical: ClassVar[tuple[str, ...]] = (
-        "evaluate", "loss", "mean", "score", "features", "link", "loss_on_outputs", "knots",
-    )  # fmt: skip
+    _numerical: ClassVar[tuple[str, ...]] = ("evaluate", "features", "link", "loss_on_outputs")
+    _numerical_of_values: ClassVar[tuple[str, ...]] = ("loss", "mean", "score", "knots", "places")
 
     def __init_subclass__(cls) -> None:
         """Make a static pytree of the family; compile its functions, and let their precision follow the input."""
         jax.tree_util.register_static(cls)
-        for name in cls._numerical:
+        for name in (*cls._numerical, *cls._numerical_of_values):
             if name in cls.__dict__:
-                setattr(cls, name, compiled(cls.__dict__[name]))
+                method = cls.__dict__[name]
+                setattr(cls, name, compiled(_of_values(method) if name in cls._numerical_of_values else method))
 
     @property
     @abc.abstractmethod
@@ -65,17 +81,20 @@ class Statistics(abc.ABC):
         return self.impute(values).mean()
 
     @compiled
+    @_of_values
     def impute(self, values: Any) -> Particles:
         """A distribution with these statistics (Definition 3.4), by the family's strategy."""
         strategy = inspect.getattr_static(self, "strategy")  # a function in a class body must not become a method
         return strategy(self, jnp.asarray(values))
 
     @compiled
+    @_of_values
     def residual(self, values: Any) -> Any:
         """`evaluate(impute(values)) - values`: how far the imputed distribution is from what was asked."""
         return self.evaluate(self.impute(values)) - jnp.asarray(values)
 
     @compiled
+    @_of_values
     def score(self, values: Any, atoms: Any) -> Any:
         """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the M-estimator's score."""
         values, atoms = jnp.asarray(values), jnp.asarray(atoms)
@@ -90,6 +109,16 @@ class Statistics(abc.ABC):
             return gradient(values)
 
         return jax.vmap(at_one_atom, in_axes=(None, -1), out_axes=-1)(values, atoms)
+
+    @compiled
+    @_of_values
+    def places(self, values: Any) -> Any:
+        """Places [..., m] on the axis of returns that the values speak of: `MaximumEntropy` puts its atoms around them.
+
+        M-estimators are such places themselves; for others they may be thresholds, or a mean and what is around it.
+        """
+        right = "MaximumEntropy must know which places on the axis of returns these statistics speak of: write `places`"
+        raise fail("places", f"that of {type(self).__name__}", right)
 
     @property
     def num_outputs(self) -> int:

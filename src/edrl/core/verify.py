@@ -24,7 +24,8 @@ def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
 
     Shapes and batches; that `loss` is least at `evaluate`, for which it is the loss (Section 3.4), and affine in its
     target, without which sampled updates are biased; the score of an `MEstimator`, which is 0 at q = z and increases in
-    q; and that `impute` gives finite atoms for any values. How far it is from exact is in what is returned.
+    q; that `impute` gives finite atoms for any values; and `mean`, where the values are said to encode it. How far
+    imputation is from exact is in what is returned.
     """
     rng = np.random.default_rng(seed)
     mu, nu = (_random_laws(rng, scale) for _ in range(2))
@@ -40,7 +41,7 @@ def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
         _check_shape("impute(values)", np.asarray(imputed.atoms)[..., 0], (_ROWS,))
         if not np.isfinite(np.asarray(imputed.atoms)).all():
             raise ValueError(f"impute(values) has atoms that are not finite, for {what}")
-    _check_shape("mean(values)", np.asarray(family.mean(values)), (_ROWS,))
+    _check_mean(family, values, mu)
     spread = np.ptp(np.asarray(mu.atoms), axis=-1, keepdims=True)
     return Verified(float(np.max(np.abs(np.asarray(family.residual(values))) / spread)))
 
@@ -69,15 +70,27 @@ def _check_loss(
     least = np.asarray(family.loss(values, mu))
     _check_shape("loss(values, mu)", least, (_ROWS,))
     _check_rows("loss(values, mu)", least, [family.loss(values[row], mu[row]) for row in range(_ROWS)])
-    slack = 1e-6 * (1 + np.abs(least))
-    for size in (0.01, 0.1, 1.0):
-        other = values + size * scale * rng.normal(size=values.shape)
-        if (np.asarray(family.loss(other, mu)) < least - slack).any():
+    elsewhere = [values + size * scale * rng.normal(size=values.shape) for size in (0.01, 0.1, 1.0)]
+    losses = np.stack([np.asarray(family.loss(other, mu)) for other in elsewhere])
+    slack = 1e-6 * np.maximum(np.abs(losses).max(axis=0), np.abs(least))  # whatever the units of returns
+    for other in losses:
+        if (other < least - slack).any():
             raise ValueError("loss(values, mu) must be least at values = evaluate(mu)")
     both = Particles(*(np.concatenate(pair, axis=-1) for pair in ((mu.atoms, nu.atoms), (mu.probs / 2, nu.probs / 2))))
     halves = (least + np.asarray(family.loss(values, nu))) / 2
     if (np.abs(np.asarray(family.loss(values, both)) - halves) > slack + 1e-6 * np.abs(halves)).any():
         raise ValueError("loss(values, mu) must be affine in mu: an expectation over its atoms")
+
+
+def _check_mean(family: Statistics, values: np.ndarray, mu: Particles) -> None:
+    means = np.asarray(family.mean(values))
+    _check_shape("mean(values)", means, (_ROWS,))
+    if family.encodes_mean:
+        # Of the distribution, or of the imputed one: categorical statistics see no more than lies on their support.
+        size = 1e-6 * np.abs(np.asarray(mu.atoms)).max(axis=-1)
+        off = [np.abs(means - np.asarray(law.mean())) > size for law in (mu, family.impute(values))]
+        if (off[0] & off[1]).any():
+            raise ValueError("mean(values) is not the mean of the distribution, although encodes_mean says that it is")
 
 
 def _check_shape(what: str, found: np.ndarray, right: tuple[int, ...]) -> None:

@@ -55,6 +55,9 @@ class Categorical(Statistics):
         values = jnp.asarray(values)
         return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
 
+    def places(self, values: Any) -> Any:
+        return jnp.asarray(self.support, jnp.asarray(values).dtype)
+
     def mean(self, values: Any) -> Any:
         """z_m - sum_k (z_{k+1} - z_k) s_k (Lemma 4.8 (i); the paper's K should read K - 1)."""
         values = jnp.asarray(values)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.families.balance import balance_point
-from edrl.core.families.levels import Taus, check_taus, evenly_spaced
+from edrl.core.families.levels import Taus, evenly_spaced, levels_for
 from edrl.core.imputation import ImputeLike, strategy_for
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics, Strategy, expect_with_score
@@ -24,7 +24,7 @@ class Expectiles(Statistics):
     strategy: Strategy
 
     def __init__(self, taus: Taus = 11, impute: ImputeLike = "exact"):
-        object.__setattr__(self, "taus", evenly_spaced(taus) if isinstance(taus, int) else check_taus(taus))
+        object.__setattr__(self, "taus", levels_for(taus, evenly_spaced))
         object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
@@ -67,6 +67,9 @@ class Expectiles(Statistics):
         error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
         taus = jnp.asarray(self.taus, error.dtype)[:, None]
         return -2 * jnp.where(error > 0, taus, 1 - taus) * error
+
+    def places(self, values: Any) -> Any:
+        return jnp.asarray(values)
 
     def numpy_score(self, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
         """`score` for one row on the host: what SciPy's solvers call thousands of times."""

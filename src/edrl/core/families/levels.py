@@ -1,6 +1,6 @@
 """The levels tau_1 < ... < tau_K of quantiles and expectiles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -26,3 +26,8 @@ def evenly_spaced(k: int) -> tuple[float, ...]:
 def check_taus(taus: Sequence[float] | np.ndarray) -> tuple[float, ...]:
     """Levels given one by one: strictly increasing, strictly between 0 and 1."""
     return check_increasing("taus", tuple(np.asarray(taus, dtype=np.float64).tolist()), 0.0, 1.0)
+
+
+def levels_for(taus: Taus, spread: Callable[[int], tuple[float, ...]]) -> tuple[float, ...]:
+    """Levels given one by one, or their number, which `spread` turns into levels."""
+    return spread(taus) if isinstance(taus, (int, np.integer)) else check_taus(taus)

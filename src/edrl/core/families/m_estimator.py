@@ -46,6 +46,9 @@ class MEstimator(Statistics):
         low, high = jax.lax.fori_loop(0, steps, halve, bracket)
         return low + (high - low) / 2
 
+    def places(self, values: Any) -> Any:
+        return jnp.asarray(values)
+
     def loss(self, values: Any, target: Particles) -> Any:
         """The score's integral from z to the value (32-point Gauss), with the score itself as its gradient."""
         values = jnp.asarray(values)

@@ -45,6 +45,13 @@ class Moments(Statistics):
     def mean(self, values: Any) -> Any:
         return jnp.asarray(values)[..., 0]
 
+    def places(self, values: Any) -> Any:
+        """The mean, and two standard deviations to either side."""
+        values = jnp.asarray(values)
+        mean = values[..., :1]
+        deviation = jnp.sqrt(jnp.maximum(values[..., 1:2] - mean**2, 0)) if self.k > 1 else jnp.zeros_like(mean)
+        return mean + deviation * jnp.array([-2.0, 0.0, 2.0], values.dtype)
+
 
 @dataclass(frozen=True, init=False)
 class Mean(Statistics):
@@ -77,3 +84,6 @@ class Mean(Statistics):
 
     def mean(self, values: Any) -> Any:
         return jnp.asarray(values)[..., 0]
+
+    def places(self, values: Any) -> Any:
+        return jnp.asarray(values)

@@ -8,7 +8,7 @@ import numpy as np
 
 from edrl.core.check import check_number
 from edrl.core.families.balance import balance_point
-from edrl.core.families.levels import Taus, check_taus, midpoints
+from edrl.core.families.levels import Taus, levels_for, midpoints
 from edrl.core.imputation import ImputeLike, strategy_for
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics, Strategy, expect, expect_with_score
@@ -22,7 +22,7 @@ class Quantiles(Statistics):
     strategy: Strategy
 
     def __init__(self, taus: Taus = 11, impute: ImputeLike = "quantile"):
-        object.__setattr__(self, "taus", midpoints(taus) if isinstance(taus, int) else check_taus(taus))
+        object.__setattr__(self, "taus", levels_for(taus, midpoints))
         object.__setattr__(self, "strategy", strategy_for(impute, self))
 
     @property
@@ -40,6 +40,9 @@ class Quantiles(Statistics):
         taus = jnp.asarray(self.taus, values.dtype)[:, None]
         return expect(target, jnp.where(error > 0, taus, 1 - taus) * jnp.abs(error))
 
+    def places(self, values: Any) -> Any:
+        return jnp.asarray(values)
+
 
 @dataclass(frozen=True, init=False)
 class HuberQuantiles(Statistics):
@@ -53,7 +56,7 @@ class HuberQuantiles(Statistics):
     strategy: Strategy
 
     def __init__(self, taus: Taus = 11, kappa: float = 1.0, impute: ImputeLike = "maximum-entropy"):
-        object.__setattr__(self, "taus", midpoints(taus) if isinstance(taus, int) else check_taus(taus))
+        object.__setattr__(self, "taus", levels_for(taus, midpoints))
         if kappa == 0:
             raise ValueError("kappa = 0 is not valid: without a quadratic part these are quantiles, use Quantiles")
         object.__setattr__(self, "kappa", check_number("kappa", kappa, 0.0, open_low=True))
@@ -64,7 +67,11 @@ class HuberQuantiles(Statistics):
         return len(self.taus)
 
     def evaluate(self, mu: Particles) -> Any:
-        """Exact: tau E[min((Z-q)+, kappa)] = (1-tau) E[min((q-Z)+, kappa)] is linear between z and z +- kappa."""
+        """Exact: tau E[min((Z-q)+, kappa)] = (1-tau) E[min((q-Z)+, kappa)] is linear between z and z +- kappa.
+
+        Where kappa is next to nothing beside the atoms, z +- kappa have few digits of it left: there, the quantile,
+        which is within kappa.
+        """
         mu = mu.sorted()
         atoms, kappa = mu.atoms, self.kappa
         knots = jnp.sort(jnp.concatenate([atoms - kappa, atoms, atoms + kappa], axis=-1), axis=-1)
@@ -81,7 +88,10 @@ class HuberQuantiles(Statistics):
         falling = (cdf(centres + kappa) - cdf(centres)) * gaps
         below = jnp.concatenate([start, jnp.cumsum(rising, axis=-1)], axis=-1)
         above = jnp.concatenate([jnp.cumsum(falling[..., ::-1], axis=-1)[..., ::-1], start], axis=-1)
-        return balance_point(knots, below, above, jnp.asarray(self.taus, atoms.dtype))
+        taus = jnp.asarray(self.taus, atoms.dtype)
+        largest = jnp.max(jnp.where(mu.probs > 0, jnp.abs(atoms), 0), axis=-1, keepdims=True)
+        digits = kappa > 64 * jnp.finfo(atoms.dtype).eps * largest
+        return jnp.where(digits, balance_point(knots, below, above, taus), mu.quantile(taus))
 
     def loss(self, values: Any, target: Particles) -> Any:
         """The asymmetric Huber loss of Equation (11), summed over the taus."""
@@ -105,7 +115,12 @@ class HuberQuantiles(Statistics):
         taus = np.asarray(self.taus)[:, None]
         return -np.where(error > 0, taus, 1 - taus) * np.clip(error, -self.kappa, self.kappa)
 
+    def places(self, values: Any) -> Any:
+        return jnp.asarray(values)
+
     def knots(self, values: Any) -> Any:
         """Places [..., 3K] between which every score is linear, so that a grid through them can hold any solution."""
         values = jnp.asarray(values)
-        return jnp.concatenate([values - self.kappa, values, values + self.kappa], axis=-1)
+        rounding = 4 * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values), axis=-1, keepdims=True)
+        width = jnp.maximum(self.kappa, rounding)  # to be places of their own, beside values of any size
+        return jnp.concatenate([values - width, values, values + width], axis=-1)

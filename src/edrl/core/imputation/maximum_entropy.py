@@ -17,7 +17,8 @@ from edrl.core.statistics import Statistics
 class MaximumEntropy:
     """Weights w of largest entropy on a grid z subject to `sum_j w_j psi_k(values_k; z_j) = 0` for all k.
 
-    Entropy is relative to a reference measure q: even between the values, thinning out beyond them. Where the
+    Atoms lie around the family's `places`: the values themselves for M-estimators, thresholds or the like for others.
+    Entropy is relative to a reference measure q: even between the places, thinning out beyond them. Where the
     statistics say nothing, as bounded scores do not about tails, the answer is then what a plain density says.
 
     The conditions of Equation (8) are linear in the *measure*, so with fixed atoms and free weights imputation
@@ -25,7 +26,7 @@ class MaximumEntropy:
 
         minimise  log sum_j q_j exp(lambda . psi_j) + ridge/2 |lambda|^2,   w_j ~ q_j exp(lambda . psi_j),
 
-    with the scores psi in units of their size near the values. It is solved by Newton steps with a line search
+    with the scores psi in units of their size near the places. It is solved by Newton steps with a line search
     while the ridge falls tenfold from 0.1 to the machine epsilon, one cut whenever Newton's decrement is below 1.
     The ridge makes the strategy total: the weights minimise `|E psi|^2 / (2 ridge)` minus their entropy, so if no
     weights meet the conditions, |E psi| tends to the least that the grid allows. Rows stop when they have
@@ -38,9 +39,9 @@ class MaximumEntropy:
     """
 
     grid: int = 64
-    """How many atoms are added to the family's knots: half inside the range of the values, half outside."""
+    """How many atoms are added to the family's knots: half inside the range of its places, half outside."""
     margin: float = 100.0
-    """How far beyond the values atoms are put, in units of the range of the values (in geometric steps)."""
+    """How far beyond the places atoms are put, in units of the range of these (in geometric steps)."""
     iterations: int = 100
     """The most Newton steps that are taken."""
 
@@ -57,9 +58,10 @@ class MaximumEntropy:
             # The farthest atoms, and differences of any two, must still be numbers.
             limit = jnp.finfo(values.dtype).max / 16 / max(self.margin, _farthest(values.dtype))
             values = jnp.clip(values, -limit, limit)
-            atoms = _grid(self, family, values)
-            scores, reference = _scores(family, values, atoms), _reference(values, atoms)
-            # Where a score that grows fast, say an exponential, dwarfs those near the values, or overflows, there is
+            places = jnp.clip(family.places(values), -limit, limit)
+            atoms = _grid(self, family, values, places)
+            scores, reference = _scores(family, values, places, atoms), _reference(places, atoms)
+            # Where a score that grows fast, say an exponential, dwarfs those near the places, or overflows, there is
             # no weight. Linear scores never do, nor do those at knots.
             most = _farthest(values.dtype) if hasattr(family, "knots") else 4 * self.margin
             usable = jnp.all(jnp.abs(scores) <= most, axis=0)
@@ -70,44 +72,44 @@ class MaximumEntropy:
         return Particles(*jnp.vectorize(one_row, signature="(k)->(n),(n)")(as_float(values)))
 
 
-def _grid(strategy: MaximumEntropy, family: Statistics, values: jax.Array) -> jax.Array:
-    """Sorted atoms: the family's knots or else the values, an even grid between the values, geometric tails.
+def _grid(strategy: MaximumEntropy, family: Statistics, values: jax.Array, places: jax.Array) -> jax.Array:
+    """Sorted atoms: the family's knots or else the places, an even grid between the places, geometric tails.
 
     `family.knots(values)`, if there is one, gives places between which all scores are linear and beyond which
     they are constant. Moving mass to the neighbouring knots then changes no expected score, so any values that
     some distribution has are met on this grid too, and nothing needs to lie outside the knots.
     """
-    low, high = jnp.min(values), jnp.max(values)
+    low, high = jnp.min(places), jnp.max(places)
     spread = high - low
-    knots, below, above = values, strategy.margin * spread, strategy.margin * spread
+    knots, below, above = places, strategy.margin * spread, strategy.margin * spread
     if hasattr(family, "knots"):
-        # Scores at knots that are too many ranges away would drown those at the values in rounding.
+        # Scores at knots that are too many ranges away would drown those at the places in rounding.
         farthest = _farthest(values.dtype) * spread
         knots = jnp.clip(family.knots(values), low - farthest, high + farthest)
         below, above = jnp.minimum(below, low - jnp.min(knots)), jnp.minimum(above, jnp.max(knots) - high)
     inside = jnp.linspace(0, 1, strategy.grid // 2, dtype=values.dtype)
     outside = jnp.geomspace(1e-4, 1, strategy.grid // 4, dtype=values.dtype)
     atoms = jnp.concatenate([knots, low + spread * inside, low - below * outside, high + above * outside])
-    return jnp.where(spread > 0, jnp.sort(atoms), low)  # equal values are those of a point mass
+    return jnp.where(spread > 0, jnp.sort(atoms), low)  # one place alone is that of a point mass
 
 
 def _farthest(dtype: Any) -> float:
-    """How many ranges away from the values a knot may lie."""
+    """How many ranges away from the places a knot may lie."""
     return float(jnp.finfo(dtype).eps) ** -0.4
 
 
-def _scores(family: Statistics, values: jax.Array, atoms: jax.Array) -> jax.Array:
-    """psi [K, n] in units of its size at atoms no farther from the values than these are spread."""
-    low, high = jnp.min(values), jnp.max(values)
+def _scores(family: Statistics, values: jax.Array, places: jax.Array, atoms: jax.Array) -> jax.Array:
+    """psi [K, n] in units of its size at atoms no farther from the places than these are spread."""
+    low, high = jnp.min(places), jnp.max(places)
     scores = family.score(values, atoms)
     near = (atoms >= low - (high - low)) & (atoms <= high + (high - low))
     size = jnp.max(jnp.where(near, jnp.abs(scores), 0), axis=-1, keepdims=True)
     return scores / jnp.where(size > 0, size, 1)
 
 
-def _reference(values: jax.Array, atoms: jax.Array) -> jax.Array:
-    """log q [n], at least 0: the room around each atom, times (1 + 4 d / spread)^-4 at a distance d from the values."""
-    low, high = jnp.min(values), jnp.max(values)
+def _reference(places: jax.Array, atoms: jax.Array) -> jax.Array:
+    """log q [n], at least 0: the room around each atom, times (1 + 4 d / spread)^-4 at a distance d from the places."""
+    low, high = jnp.min(places), jnp.max(places)
     spread = jnp.where(high > low, high - low, 1)
     room = (jnp.append(atoms[1:], atoms[-1]) - jnp.append(atoms[0], atoms[:-1])) / 2
     outside = jnp.maximum(jnp.maximum(low - atoms, atoms - high), 0) / spread
