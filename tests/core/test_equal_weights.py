@@ -1,4 +1,4 @@
-"""The paper's imputation (Equations (8) and (9)): the batched solver and the SciPy procedure it is compared with."""
+"""The paper's imputation (Equations (7) and (8)): the batched solver and the SciPy procedure it is compared with."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +48,7 @@ def random_values(family: Statistics, seed: int, batch: int = BATCH) -> np.ndarr
 
 
 def objective(family: Any, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-    """Equation (9) row by row, in plain NumPy."""
+    """Equation (8) row by row, in plain NumPy."""
     rows = [np.sum(family.numpy_score(v, z).mean(-1) ** 2) for v, z in zip(values, np.asarray(atoms), strict=True)]
     return np.array(rows)
 
@@ -62,7 +62,7 @@ def test_equation_9_is_not_convex_in_the_atoms():
 
 @pytest.mark.parametrize(("name", "samples"), [("expectiles", None), ("huber", None), ("huber", 12)])
 def test_always_better_than_its_start(name, samples):
-    """Only descending steps are taken, and the values themselves never solve Equation (9)."""
+    """Only descending steps are taken, and the values themselves never solve Equation (8)."""
     family = FAMILIES[name]
     for values in (random_values(family, 0), np.random.default_rng(1).normal(size=(BATCH, 7))):
         mu = EqualWeights(samples)(family, values)
@@ -91,7 +91,7 @@ def test_no_atom_can_be_moved_alone_to_advantage(name):
 
 
 def test_at_least_as_good_as_scipy_minimize_on_most_rows():
-    """On 85 % of random rows or more, the solver's Equation (9) is no larger than BFGS's (1 % and 1e-12 allowed)."""
+    """On 85 % of random rows or more, the solver's Equation (8) is no larger than BFGS's (1 % and 1e-12 allowed)."""
     family = FAMILIES["expectiles"]
     values = random_values(family, 3)
     ours = objective(family, values, EqualWeights()(family, values).atoms)
@@ -126,7 +126,7 @@ def test_scales_with_the_values(exponent):
 
 
 def test_shifts_with_the_values():
-    """A shift changes rounding only: Equation (9) reaches the same value on nearly all rows (ties may part ways)."""
+    """A shift changes rounding only: Equation (8) reaches the same value on nearly all rows (ties may part ways)."""
     family = FAMILIES["expectiles"]
     values = random_values(family, 5)
     base = objective(family, values, EqualWeights()(family, values).atoms)
@@ -174,7 +174,7 @@ def test_jit_and_vmap_agree_with_batches():
 
 
 def test_scipy_root_is_the_papers_call():
-    """`scipy.optimize.root` with default parameters, on Equation (8) written out here, started at the values."""
+    """`scipy.optimize.root` with default parameters, on Equation (7) written out here, started at the values."""
     family = Expectiles(5)
     taus = np.array(family.taus)[:, None]
     values = random_values(family, 8, 6)

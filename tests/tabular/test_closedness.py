@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from contracts import StopLoss
 from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Mean, Moments, Quantiles
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
@@ -152,11 +153,13 @@ def test_it_is_discounting_that_rules_exponentials_out(functions: list[Any]) -> 
 def test_the_verdict_is_about_the_interval() -> None:
     """|x - 5| is linear on (-1, 1), and its kink shows on (-10, 10)."""
     functions = [lambda x: np.abs(x - 5)]
-    assert bellman_closed(functions).closed
-    assert not bellman_closed(functions, interval=(-10, 10)).closed
+    found = bellman_closed(functions, interval=(-1, 1))
+    assert found.closed
+    assert "for returns in [-1, 1]" in str(found)
+    assert not bellman_closed(functions).closed  # wider ones are tried before a set is called closed
     # A polynomial of degree nine is as good as exp up to 1e-9 on (-1, 1), but not on (-8, 8).
     almost = [*(lambda x, k=k: x**k for k in range(1, 10)), np.exp]
-    assert bellman_closed(almost, tolerance=1e-6).closed
+    assert bellman_closed(almost, tolerance=1e-6, interval=(-1, 1)).closed
     assert not bellman_closed(almost, tolerance=1e-6, interval=(-8, 8)).closed
 
 
@@ -283,6 +286,38 @@ def test_closed_statistics_that_are_no_expectations_are_found() -> None:
     found = bellman_closed(Extremes())
     assert found.closed
     assert found.deviation < 1e-15
+
+
+@dataclass(frozen=True)
+class MeanAndVariance(Statistics):
+    """Imputed by a coin toss with these."""
+
+    strategy: Any = lambda family, values: Particles(
+        values[..., :1] + jnp.sqrt(jnp.maximum(values[..., 1:], 0)) * jnp.array([-1.0, 1.0])
+    )
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def evaluate(self, mu: Particles) -> Any:
+        return jnp.stack([mu.mean(), mu.variance()], axis=-1)
+
+    def loss(self, values: Any, target: Particles) -> Any:
+        raise NotImplementedError
+
+
+def test_mean_and_variance_are_closed() -> None:
+    """Section 4.1 (Sobel, 1982): no expectations, but those of a mixture follow from those of its parts."""
+    found = bellman_closed(MeanAndVariance())
+    assert (found.closed, found.route) == (True, "mixtures")
+
+
+def test_what_is_special_may_lie_outside_the_first_interval() -> None:
+    """Theorem 4.3 rules these out; on (-1, 1) the one is linear, the other the mean."""
+    for family in (StopLoss((5.0, 6.0, 7.0)), HuberQuantiles(1, kappa=10.0)):
+        assert bellman_closed(family, interval=(-1.0, 1.0)).closed
+        assert not bellman_closed(family).closed
 
 
 def test_a_witness_does_not_serve_other_statistics() -> None:

@@ -234,7 +234,7 @@ def test_recording_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_numbers_of_steps_and_settings_share_one_compilation() -> None:
-    learn(Mean(), 10)
+    learn(Mean(), 20, record_every=10)  # a state of NumPy's, then one of JAX's: the cache counts both
     compiled = td._run._cache_size()
     learn(Mean(), 33, step_size=0.2, decay=0.5, record_every=11, mdp=task(gamma=0.3))
     learn(Mean(), 5, policy=np.full((STATES, ACTIONS), 0.5), initial=random_values(Mean()))
@@ -362,3 +362,9 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
 def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         td.learn(task(), Mean(), **{"steps": 10, **options})
+
+
+def test_settings_of_control_are_refused_for_a_policy() -> None:
+    for setting in ({"epsilon": 0.5}, {"risk": lambda mu: mu.mean()}):
+        with pytest.raises(ValueError, match="it is for control"):
+            td.learn(task(), Mean(), 0, steps=1, **setting)  # type: ignore[arg-type]

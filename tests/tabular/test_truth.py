@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from edrl.core.families import Expectiles, Mean
+from edrl.core.families import Categorical, Expectiles, Mean, Moments, Quantiles
 from edrl.core.metrics import integrated_cdf, integrated_cdf_distance, kolmogorov_smirnov
 from edrl.core.particles import Particles
 from edrl.tabular import truth
 from edrl.tabular.bellman import exact_backup, solve_moments
 from edrl.tabular.laws import Exponential, Normal
 from edrl.tabular.mdp import MDP
-from edrl.tabular.problems import control_mdp, n_chain
+from edrl.tabular.problems import control_mdp, garnet, n_chain
 from edrl.tabular.truth import return_distributions, return_range, rollouts
 
 STATES, ACTIONS, ATOMS = 4, 2, 32
@@ -270,3 +270,18 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "")
     return_distributions(mdp, policy, atoms=ATOMS, progress=True)
     assert "return distributions" in capsys.readouterr().err
+
+
+def test_brackets_hold_a_finer_truth() -> None:
+    """Quantiles are not monotone in the convex order: theirs are where P may have its supporting line."""
+    mdp = garnet(0, 4, 2, 2, 0.9, max_reward=0.1)
+    coarse, fine = (return_distributions(mdp, "uniform", atoms=atoms) for atoms in (32, 1024))
+    for family in (Quantiles(9), Expectiles(9), Categorical(np.linspace(-1, 1, 9)), Mean()):
+        low, high = coarse.bracket(family)
+        least, greatest = fine.bracket(family)  # between which the truth lies
+        assert (low <= greatest + ROUNDING).all()
+        assert (least <= high + ROUNDING).all()
+        values = np.asarray(fine.values(family))
+        assert np.mean((low - ROUNDING <= values) & (values <= high + ROUNDING)) > 0.99
+    with pytest.raises(ValueError, match="bracketed"):
+        coarse.bracket(Moments(2))

@@ -31,7 +31,7 @@ BOUNDS: dict[str, tuple[str, Callable[[int, float], float]]] = {
 
 def measure(full: bool, advance: Advance) -> Tables:
     """Errors of Definition 4.5 on random MDPs over K, and the bounds."""
-    ks, count, atoms = ((3, 5, 9, 17, 33, 65, 129), 12, 2048) if full else ((3, 9, 33), 4, 512)
+    ks, count, atoms = ((3, 5, 9, 17, 33, 65, 129), 12, 2048) if full else ((3, 9, 33, 129), 4, 512)
     errors, decays, done = [], [], 0
     for gamma in GAMMAS:
         mdps = [garnet(seed, 6, 2, 3, gamma, max_reward=1 - gamma) for seed in range(count)]
@@ -128,13 +128,17 @@ def judge(tables: Tables) -> list[Claim]:
     converged = all(errors["converged"])
     claims = []
     for name, (algorithm, _) in BOUNDS.items():
-        share = max(_shares(tables, name, gamma).max() for gamma in GAMMAS)
+        shares = np.concatenate([_shares(tables, name, gamma) for gamma in GAMMAS])
+        bounds = np.concatenate([select(tables["bounds"], bound=name, gamma=gamma)["value"] for gamma in GAMMAS])
+        telling = bounds < (0.5 if algorithm == "CDRL" else 1.0)
         source = name if name.startswith("Theorem") else "edrl"
         which = {"CDRL": "γ / (2 (1 - γ)(K - 1))", "EDRL": "O(log K / K) for exact imputation"}.get(algorithm, "")
         which = which or ("2 Rmax (5 - 2γ) / ((1 - γ)² K)" if source != "edrl" else "Rmax (2 - γ) / ((1 - γ)² K)")
         text = f"{algorithm}'s mean error is never above the bound {which}."
-        measured = f"at most {share:.3f} of the bound"
-        claims.append(Claim(ids[name], source, text, measured, "at most 1", bool(share <= 1 and converged)))
+        measured = f"at most {shares[telling].max(initial=0):.3f} of it where it says something"
+        measured += f" ({telling.sum()} of {len(telling)} pairs of γ and K), {shares.max():.3f} anywhere"
+        holds = bool(shares.max() <= 1 and telling.any() and converged)
+        claims.append(Claim(ids[name], source, text, measured, "at most 1", holds))
     for algorithm, source, least in (("CDRL", "Section 4.2", 1.0), ("QDRL", "Section 4.2", 1.0), ("EDRL", "edrl", 0.0)):
         rates = select(decay, algorithm=algorithm)
         exponent, error = rates["exponent"], rates["standard_error"]
@@ -143,7 +147,7 @@ def judge(tables: Tables) -> list[Claim]:
         text += ", at least as fast as 1/K." if least else "."
         # For a rate of at least 1/K two standard errors are granted, for any decay at all they are demanded.
         holds = (exponent + 2 * error >= 1).all() if least else (exponent - 2 * error > 0).all()
-        expected = "exponents of at least 1" if least else "exponents above 0"
+        expected = "exponents of at least 1, to two standard errors" if least else "exponents above 0"
         claims.append(Claim(f"decay-{algorithm.lower()}", source, text, measured, expected, bool(holds)))
     return claims
 
@@ -154,9 +158,11 @@ EXPERIMENT = Experiment(
     source="Theorems 4.6 and 4.7",
     section="theory",
     about="The error of Definition 4.5 (the largest over states and actions of the mean over the statistics) after"
-    f" dynamic programming to a change of 1e-9, on 4 (full: 12) random MDPs for each γ in {0.5, 0.9}, with 6 states,"
+    " dynamic programming to a change of 1e-9, on 4 (full: 12) random MDPs for each γ in {0.5, 0.9}, with 6 states,"
     " 2 actions, 3 successors each, rewards in ±(1 - γ) and the uniform policy, so that returns lie in [-1, 1]. K is"
-    " 3, 9 and 33 (full: 3 to 129). True return distributions are known between rigorous bounds (512 atoms each,"
+    " 3, 9, 33 and 129 (full: 3 to 129 in seven steps). A bound says something where it is less than half of what"
+    " statistics in their range can differ by at all: by 1 for CDRL, whose are probabilities, by 2 for the others."
+    " True return distributions are known between rigorous bounds (512 atoms each,"
     " full: 2048), and their uncertainty is added to the error. EDRL has the levels (2k - 1)/2K and exact imputation"
     " within the range of returns, for which our bound is proved. Exponents are fitted by least squares with one"
     " constant for each MDP.",

@@ -117,7 +117,7 @@ def _law(rows: dict[str, np.ndarray]) -> Particles:
 EXPERIMENT = Experiment(
     "four-updates",
     "Four updates of one distribution",
-    "Figure 9, Appendix A",
+    "Figure 10, Appendix A",
     "appendix",
     f"A successor with 400 equally likely returns in two modes; reward {_REWARD}, γ = {_GAMMA}. Each algorithm keeps"
     f" {_K} statistics; CDRL's support points are evenly spaced on [{_SUPPORT[0]:g}, {_SUPPORT[1]:g}].",

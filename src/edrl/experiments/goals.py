@@ -95,7 +95,7 @@ def judge(tables: Tables) -> list[Claim]:
 EXPERIMENT = Experiment(
     "goals",
     "Uniform and Gaussian goal rewards",
-    "Figures 11 and 12, Appendix E",
+    "Figures 13 and 14, Appendix E",
     "appendix",
     "As Figure 5, with rewards at the goal drawn from the uniform law on (-1, 1) and from the standard Gaussian (in"
     f" dynamic programming discretised into {_REWARD_ATOMS} atoms, in temporal differences drawn as they are); K ∈"

@@ -194,7 +194,7 @@ EXPERIMENT = Experiment(
     "Exact imputation against the paper's",
     "edrl",
     "beyond",
-    "Expectiles at levels from 0.01 to 0.99 of random distributions (32 Gaussian atoms, random weights): 100 for"
+    "Expectiles at levels from 0.01 to 0.99 of random distributions (32 Gaussian atoms, random weights): 60 for"
     " each K (full size: 300, more K). The SciPy solvers have default parameters, start from the expectiles, and"
     " seek K equally weighted samples. An input's error is the largest difference between an asked and an imputed"
     " expectile, over their range.",

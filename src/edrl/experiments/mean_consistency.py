@@ -3,14 +3,13 @@
 import numpy as np
 
 from edrl.core.families import Categorical, Expectiles, Quantiles
-from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 from edrl.experiments.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
 from edrl.report import style
 from edrl.tabular import dp
 from edrl.tabular.bellman import solve_moments
 from edrl.tabular.mdp import MDP
-from edrl.tabular.problems import garnet
+from edrl.tabular.problems import garnet, quantile_mean_inconsistent
 
 GAMMA = 0.9
 TOLERANCE = 1e-12  # of dynamic programming: means are then within about 1e-11
@@ -58,13 +57,11 @@ def _errors(mdps: list[MDP], family: Statistics, exact: list[np.ndarray]) -> dic
 
 
 def _two_actions(algorithm: str) -> Table:
-    """The MDP of Lemma 4.8 (ii), which ends after one step: what is learnt are the statistics of the rewards."""
+    """Greedy dynamic programming in the MDP of Lemma 4.8 (ii), which ends after one step."""
     k = EXAMPLE_K
-    probs = np.array([[1 - 1 / (4 * k), 1 / (4 * k)], [0.0, 1.0]])
-    rewards = Particles(np.array([[0.0, 1.0], [0.0, 1 / (8 * k)]]), probs)
-    family = _family(algorithm, k, low=0.0)
-    learnt = family.mean(family.evaluate(rewards))
-    return table(algorithm=algorithm, k=k, action=[1, 2], mean=learnt, true=rewards.mean())
+    mdp = quantile_mean_inconsistent(k)
+    learnt = dp.control(mdp, _family(algorithm, k, low=0.0)).means()[0]
+    return table(algorithm=algorithm, k=k, action=[1, 2], mean=learnt, true=solve_moments(mdp, "uniform", 1)[0, :, 0])
 
 
 def _identity(k: int) -> Table:

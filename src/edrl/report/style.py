@@ -20,6 +20,7 @@ COLOURS: dict[str, str] = {
     "EDRL-naive": "#D55E00",
     "EDRL-scipy": "#56B4E9",
     "Huber-QDRL-naive": "#E69F00",
+    "Huber-QDRL-samples": "#56B4E9",
     "Huber-QDRL-imputation": "#882255",
     "DQN": "#4d4d4d",  # learns a mean alone, which no tabular algorithm here does
     "C51": "#0072B2",
@@ -39,6 +40,7 @@ MARKERS: dict[str, str] = {
     "EDRL-naive": "^",
     "EDRL-scipy": "v",
     "Huber-QDRL-naive": "^",
+    "Huber-QDRL-samples": "v",
     "Huber-QDRL-imputation": "s",
     "DQN": "o",
     "C51": "D",

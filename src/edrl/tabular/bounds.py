@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from edrl.core.check import check_count, check_number, fail
-from edrl.core.families import Categorical, Expectiles, Mean, Quantiles
 from edrl.core.families.levels import check_taus
-from edrl.core.metrics import integrated_cdf, statistic_error
+from edrl.core.metrics import statistic_error
 from edrl.core.statistics import Statistics
 from edrl.tabular import dp
+from edrl.tabular.brackets import bracket_of
 from edrl.tabular.mdp import MDP
 from edrl.tabular.progress import track
 from edrl.tabular.truth import Truth, return_distributions
@@ -109,52 +109,10 @@ def approximation_error(
     pairs = np.asarray(statistic_error(learnt.values, true_values))
     uncertainty: float | None = 0.0
     if isinstance(truth, Truth):
-        bracket = _bracket(family, truth)
+        bracket = bracket_of(family, truth.lower, truth.upper, truth.means)
         off = None if bracket is None else np.maximum(true_values - bracket[0], bracket[1] - true_values)
         uncertainty = None if off is None else float(off.mean(axis=-1).max())
     return ApproximationError(float(pairs.max()), pairs, uncertainty, learnt, true_values)
-
-
-def _bracket(family: Statistics, truth: Truth) -> tuple[np.ndarray, np.ndarray] | None:
-    """What values [S, A, K] the truth can have, given that its P lies between those of the two bounds."""
-    if isinstance(family, Mean):
-        return truth.means[..., None], truth.means[..., None]
-    if isinstance(family, Expectiles):
-        return truth.bracket(family)
-    if isinstance(family, Categorical):
-        support = np.asarray(family.support)
-        low, high = integrated_cdf(truth.lower, support), integrated_cdf(truth.upper, support)
-        width = np.diff(support)  # E[h] is the slope of P's chord
-        return (low[..., 1:] - high[..., :-1]) / width, (high[..., 1:] - low[..., :-1]) / width
-    if isinstance(family, Quantiles):
-        return _quantile_bracket(np.asarray(family.taus), truth)
-    return None
-
-
-def _quantile_bracket(taus: np.ndarray, truth: Truth) -> tuple[np.ndarray, np.ndarray]:
-    """A quantile minimises P(x) - tau x, so it is not where the lower P exceeds the least upper one."""
-    best = truth.upper.quantile(taus)
-    minimum = integrated_cdf(truth.upper, best) - taus * best  # [S, A, K]
-    knots = np.sort(truth.lower.settled().atoms, axis=-1)  # [S, A, n]
-    function = integrated_cdf(truth.lower, knots)[..., None, :] - taus[:, None] * knots[..., None, :]
-    rounding = 1e-13 * np.abs(knots).max(axis=-1)[..., None]
-    knots = np.broadcast_to(knots[..., None, :], function.shape)
-    possible = function <= (minimum + rounding)[..., None]
-    end = knots.shape[-1] - 1
-    first, last = possible.argmax(axis=-1), end - possible[..., ::-1].argmax(axis=-1)
-
-    def at(table: np.ndarray, index: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(table, np.clip(index, 0, end)[..., None], axis=-1)[..., 0]
-
-    def crossing(inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
-        rise = at(function, outside) - at(function, inside)
-        share = (minimum + rounding - at(function, inside)) / np.where(rise > 0, rise, 1)
-        return at(knots, inside) + np.clip(share, 0, 1) * (at(knots, outside) - at(knots, inside))
-
-    # The lower P is linear between its knots, 0 on their left and x - E[Z] on their right.
-    low = np.where(first > 0, crossing(first, first - 1), -minimum / taus)
-    high = np.where(last < end, crossing(last, last + 1), (minimum + truth.means[..., None]) / (1 - taus))
-    return np.minimum(low, best), np.maximum(high, best)
 
 
 @dataclass(frozen=True)

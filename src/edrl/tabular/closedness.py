@@ -9,6 +9,7 @@ closed under x -> r + gamma x? Regression answers it ("span"). Other statistics 
 which mu is replaced by the distribution that the family imputes from mu's values ("mixtures").
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -87,6 +88,7 @@ class Closedness:
     route: Route
     deviation: float  # the largest found, relative to the statistics' size: rounding error if closed
     witness: Witness | None  # there is one unless closed
+    interval: tuple[float, float]  # of the returns that the verdict is about
     functions: Functions | Statistics | None = None  # of the route by span
     points: np.ndarray | None = None
 
@@ -102,7 +104,8 @@ class Closedness:
     def __str__(self) -> str:
         if self.witness is not None:
             return f"not Bellman closed: {self.witness}"
-        return f"Bellman closed to {self.deviation:.1e} (by {self.route})"
+        low, high = self.interval
+        return f"Bellman closed to {self.deviation:.1e} for returns in [{low:g}, {high:g}] (by {self.route})"
 
 
 def bellman_closed(
@@ -119,36 +122,59 @@ def bellman_closed(
     """Decide whether a family of statistics, or the expectations of functions, are Bellman closed.
 
     The verdict is about distributions on `interval`, which must show what is special about the functions
-    (kinks, curvature): by default (-1, 1), or a family's support and, if nothing is found there, all that is
-    backed up into it. `rewards` are by default -0.7, 0, 0.4 and 1 times half its width. Deviations count if
-    they exceed `tolerance` times the statistic's size. `route` is by default the span where there are
-    functions; `draws` and `seed` are those of the other one.
+    (kinks, curvature): by default (-1, 1) and, if nothing is found there, ten and a hundred times as much; or a
+    family's support, and then all that is backed up into it. `rewards` are by default -0.7, 0, 0.4 and 1 times half
+    the width. Deviations count if they exceed `tolerance` times the statistic's size. `route` is by default the span
+    where there are functions; `draws` and `seed` are those of the other one.
     """
     check_number("tolerance", tolerance, 0.0, open_low=True)
+    check_count("draws", draws, 200)
+    for i, gamma in enumerate(gammas):
+        check_number(f"gammas[{i}]", gamma, 0.0, 1.0, open_low=True)
+    for i, reward in enumerate(() if rewards is None else rewards):
+        check_number(f"rewards[{i}]", reward)
+    has_functions = not isinstance(statistics, Statistics) or hasattr(statistics, "features")
+    route = route or ("span" if has_functions else "mixtures")
+    fits = {"span": has_functions, "mixtures": isinstance(statistics, Statistics)}
+    if not fits.get(route, False):
+        raise fail("route", route, '"span" is for functions and features, "mixtures" for families')
+
+    def decide(span: tuple[float, float], half_width: float) -> Closedness:
+        backups = _backups(half_width, rewards, gammas)
+        if route == "span":
+            return _by_span(statistics, span, backups, tolerance)
+        assert isinstance(statistics, Statistics)
+        return _by_mixtures(statistics, span, backups, tolerance, draws, seed)
+
     support = getattr(statistics, "support", (-1.0, 1.0))
     low, high = (support[0], support[-1]) if interval is None else interval
     if not (np.isfinite([low, high]).all() and low < high):
         raise fail("interval", interval, "it must be two finite numbers, the lower one first")
+    half = (high - low) / 2
+    found = decide((low, high), half)
+    if interval is not None or not found.closed:
+        return found
+    wider = [((low * times, high * times), half * times) for times in (10.0, 100.0)]
+    if hasattr(statistics, "support"):
+        beyond = [(end - reward) / gamma for end in (low, high) for reward, gamma in _backups(half, rewards, gammas)]
+        wider = [((min(low, *beyond), max(high, *beyond)), half)]
+    for span, half_width in wider:
+        more = decide(span, half_width)
+        if not more.closed:
+            return more
+        # The first interval's points stay: on them equations have the most digits.
+        found = dataclasses.replace(found, interval=span, deviation=max(found.deviation, more.deviation))
+    return found
+
+
+def _backups(half_width: float, rewards: Sequence[float] | None, gammas: Sequence[float]) -> list[tuple[float, float]]:
+    """All pairs of a reward and a discount."""
     if rewards is None:
-        rewards = (np.array([-0.7, 0.0, 0.4, 1.0]) * (high - low) / 2).tolist()
-    for i, gamma in enumerate(gammas):
-        check_number(f"gammas[{i}]", gamma, 0.0, 1.0, open_low=True)
-    for i, reward in enumerate(rewards):
-        check_number(f"rewards[{i}]", reward)
+        rewards = (np.array([-0.7, 0.0, 0.4, 1.0]) * half_width).tolist()
     backups = [(float(reward), float(gamma)) for reward in rewards for gamma in gammas]
     if not backups:
         raise fail("(rewards, gammas)", (rewards, gammas), "at least one of each is needed")
-    has_functions = not isinstance(statistics, Statistics) or hasattr(statistics, "features")
-    route = route or ("span" if has_functions else "mixtures")
-    if route == "mixtures" and isinstance(statistics, Statistics):
-        return _by_mixtures(statistics, (low, high), backups, tolerance, check_count("draws", draws, 200), seed)
-    if route != "span" or not has_functions:
-        raise fail("route", route, '"span" is for functions and features, "mixtures" for families')
-    found = _by_span(statistics, (low, high), backups, tolerance)
-    if found.closed and interval is None and hasattr(statistics, "support"):
-        beyond = [(end - reward) / gamma for end in (low, high) for reward, gamma in backups]
-        found = _by_span(statistics, (min(low, *beyond), max(high, *beyond)), backups, tolerance)
-    return found
+    return backups
 
 
 def _by_span(
@@ -172,13 +198,13 @@ def _by_span(
     relative = np.abs(residual).max(axis=-1) / np.maximum(size[1:, 0], np.abs(pushed).max(axis=(0, 2)))
     deviation = float(relative.max())
     if deviation <= tolerance:
-        return Closedness(True, "span", deviation, None, statistics, points)
+        return Closedness(True, "span", deviation, None, interval, statistics, points)
     g, k = np.unravel_index(int(relative.argmax()), relative.shape)
     mu, nu = _extremal_pair(points, basis, residual[g, k])
     before, *after = _values(statistics, mu, *(one.push(*backups[g]) for one in (mu, nu)))
     gap = float(abs(after[0] - after[1])[k])
     witness = Witness(mu, nu, *backups[g], before, after[0], after[1], int(k), gap)
-    return Closedness(False, "span", deviation, witness, statistics, points)
+    return Closedness(False, "span", deviation, witness, interval, statistics, points)
 
 
 def _extremal_pair(points: np.ndarray, basis: np.ndarray, residual: np.ndarray) -> tuple[Particles, Particles]:
@@ -241,13 +267,13 @@ def _by_mixtures(
         right = f"in most of {draws} draws it missed the statistics asked for: an exact strategy is needed"
         raise fail("median relative residual of the imputation", float(np.median(unshared)), right)
     if deviation <= tolerance:
-        return Closedness(True, "mixtures", deviation, None)
+        return Closedness(True, "mixtures", deviation, None, interval)
     i, k = np.unravel_index(int(relative.argmax()), relative.shape)
     gap = float(abs(after[0] - after[1])[i, k])
     how = (float(reward[i]), float(gamma[i]))
     values = (before[i], after[0][i], after[1][i])
     witness = Witness(mu[i], nu[i], *how, *values, int(k), gap, rho[i], float(weight[i]))
-    return Closedness(False, "mixtures", deviation, witness)
+    return Closedness(False, "mixtures", deviation, witness, interval)
 
 
 def _values(statistics: Statistics | Functions, *mus: Particles) -> np.ndarray:

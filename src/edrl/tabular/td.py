@@ -68,7 +68,7 @@ def learn(
     seeds: int | Sequence[int] = 1,
     sampling: Sampling = "trajectory",
     control: Control | None = None,
-    epsilon: float = 0.1,
+    epsilon: float | None = None,
     risk: Callable[[Particles], Any] | None = None,
     initial: Any = None,
     record_every: int | None = None,
@@ -77,8 +77,8 @@ def learn(
     """Learn the statistics of returns from `steps` samples (Algorithm 2), for evaluation or control.
 
     Evaluation of a `policy` (whatever `as_policy` takes), or control without one: "q-learning" bootstraps
-    from the greedy action, "sarsa" from the epsilon-greedy one that is then taken. Greedy is by expected
-    return, or by `risk`, which maps `Particles` to worths.
+    from the greedy action, "sarsa" from the epsilon-greedy one that is then taken (`epsilon` is 0.1 by default).
+    Greedy is by expected return, or by `risk`, which maps `Particles` to worths.
 
     The n-th update of a pair moves its values by `step_size * n**-decay` times the loss's gradient, which is
     2 (v - z) where the loss is a square: there step_size = 1/2 and decay = 1 take the average. Samples come
@@ -87,6 +87,10 @@ def learn(
     """
     if (policy is None) == (control is None):
         raise fail("policy", policy, "give either a policy to evaluate, or control='q-learning' or 'sarsa'")
+    for name, value in (("risk", risk), ("epsilon", epsilon)):
+        if value is not None and policy is not None:
+            raise fail(name, value, "it is for control: a policy is evaluated as it is")
+    epsilon = 0.1 if epsilon is None else epsilon
     if control not in (None, "q-learning", "sarsa"):
         raise fail("control", control, "it must be 'q-learning', 'sarsa' or None")
     if sampling not in ("trajectory", "uniform", "all"):

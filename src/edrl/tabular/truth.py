@@ -20,6 +20,7 @@ from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
 from edrl.tabular.bellman import average, solve_linear, solve_moments
+from edrl.tabular.brackets import bracket_of
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.progress import track
@@ -45,13 +46,14 @@ class Truth:
         return family.evaluate(self.particles)
 
     def bracket(self, family: Statistics) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest value [S, A, K] of the truth, for statistics monotone in the convex order.
+        """Least and greatest value [S, A, K] of the truth: for the mean, expectiles, quantiles and categorical ones.
 
-        Expectiles and expectations of convex functions are. Continuous rewards are discretised before: there
-        the bracket is that of the discretised problem.
+        Continuous rewards are discretised before: there the bracket is that of the discretised problem.
         """
-        ends = np.asarray(family.evaluate(self.lower)), np.asarray(family.evaluate(self.upper))
-        return np.minimum(*ends), np.maximum(*ends)
+        found = bracket_of(family, self.lower, self.upper, self.means)
+        if found is None:
+            raise fail("family", family, "only means, expectiles, quantiles and categorical statistics are bracketed")
+        return found
 
 
 @in_float64

@@ -1,4 +1,4 @@
-"""The paper's own imputation: equally weighted samples by nonlinear least squares (Equations (8) and (9))."""
+"""The paper's own imputation: equally weighted samples by nonlinear least squares (Equations (7) and (8))."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ _PROBE = 0.1, 1e-4  # the widest and the narrowest step to either side, in units
 
 @dataclasses.dataclass(frozen=True)
 class EqualWeights:
-    """N equally weighted atoms z that minimise `sum_k (mean_n psi_k(values_k; z_n))^2`, Equation (9).
+    """N equally weighted atoms z that minimise `sum_k (mean_n psi_k(values_k; z_n))^2`, Equation (8).
 
     The paper calls this problem convex in z. It is not in general: a score may bend either way, its square
     does, and the atoms may be permuted, so what comes back is a *local* minimiser, reached from the values.

@@ -21,7 +21,7 @@ class MaximumEntropy:
     Entropy is relative to a reference measure q: even between the places, thinning out beyond them. Where the
     statistics say nothing, as bounded scores do not about tails, the answer is then what a plain density says.
 
-    The conditions of Equation (8) are linear in the *measure*, so with fixed atoms and free weights imputation
+    The conditions of Equation (7) are linear in the *measure*, so with fixed atoms and free weights imputation
     is a convex problem, whatever the statistic. Its dual is smooth and has K unknowns:
 
         minimise  log sum_j q_j exp(lambda . psi_j) + ridge/2 |lambda|^2,   w_j ~ q_j exp(lambda . psi_j),

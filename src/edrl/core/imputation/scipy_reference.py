@@ -27,7 +27,7 @@ from edrl.core.statistics import Statistics
 
 @dataclasses.dataclass(frozen=True)
 class ScipyRoot:
-    """`scipy.optimize.root` with default parameters on the first-order conditions, Equation (8), started at the values.
+    """`scipy.optimize.root` with default parameters on the first-order conditions, Equation (7), started at the values.
 
     This is what the paper's experiments and ER-DQN use. The last iterate is taken whether or not the solver
     reports success; `solve_rows` tells how often it does.
@@ -49,7 +49,7 @@ class ScipyRoot:
 
 @dataclasses.dataclass(frozen=True)
 class ScipyMinimize:
-    """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (9), started at the values."""
+    """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (8), started at the values."""
 
     samples: int | None = None
     """N, the number of atoms; None for as many as there are statistics."""
@@ -131,12 +131,12 @@ def _begin_worker() -> None:
 
 
 def _conditions(score: Callable[..., np.ndarray], values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-    """The left-hand sides of Equation (8): the mean score of each statistic."""
+    """The left-hand sides of Equation (7): the mean score of each statistic."""
     return score(values, atoms).mean(axis=-1)
 
 
 def _sum_of_squares(conditions: Callable[..., np.ndarray], atoms: np.ndarray) -> float:
-    """Equation (9)."""
+    """Equation (8)."""
     return float(np.sum(conditions(atoms) ** 2))
 
 

@@ -1,0 +1,59 @@
+"""What statistics can a distribution have that lies between two others in the convex order?"""
+
+import numpy as np
+
+from edrl.core.families import Categorical, Expectiles, Mean, Quantiles
+from edrl.core.metrics import integrated_cdf
+from edrl.core.particles import Particles
+from edrl.core.statistics import Statistics
+
+
+def bracket_of(
+    family: Statistics, lower: Particles, upper: Particles, means: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The least and greatest values [..., K] that distributions between two others in the convex order can have.
+
+    P(x) = E[(x - Z)+] lies between those of `lower` and `upper`, which share the `means`. None for families for which
+    nobody has worked it out.
+    """
+    if isinstance(family, Mean):
+        return means[..., None], means[..., None]
+    if isinstance(family, Expectiles):  # monotone in the convex order: up above 1/2, down below
+        ends = np.asarray(family.evaluate(lower)), np.asarray(family.evaluate(upper))
+        return np.minimum(*ends), np.maximum(*ends)
+    if isinstance(family, Categorical):
+        support = np.asarray(family.support)
+        low, high = integrated_cdf(lower, support), integrated_cdf(upper, support)
+        width = np.diff(support)  # E[h] is the slope of P's chord
+        return (low[..., 1:] - high[..., :-1]) / width, (high[..., 1:] - low[..., :-1]) / width
+    if isinstance(family, Quantiles):
+        return _quantile_bracket(np.asarray(family.taus), lower, upper, means)
+    return None
+
+
+def _quantile_bracket(
+    taus: np.ndarray, lower: Particles, upper: Particles, means: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A quantile minimises P(x) - tau x, so it is not where the lower P exceeds the least upper one."""
+    best = upper.quantile(taus)
+    minimum = integrated_cdf(upper, best) - taus * best  # [S, A, K]
+    knots = np.sort(lower.settled().atoms, axis=-1)  # [S, A, n]
+    function = integrated_cdf(lower, knots)[..., None, :] - taus[:, None] * knots[..., None, :]
+    rounding = 1e-13 * np.abs(knots).max(axis=-1)[..., None]
+    knots = np.broadcast_to(knots[..., None, :], function.shape)
+    possible = function <= (minimum + rounding)[..., None]
+    end = knots.shape[-1] - 1
+    first, last = possible.argmax(axis=-1), end - possible[..., ::-1].argmax(axis=-1)
+
+    def at(table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(table, np.clip(index, 0, end)[..., None], axis=-1)[..., 0]
+
+    def crossing(inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
+        rise = at(function, outside) - at(function, inside)
+        share = (minimum + rounding - at(function, inside)) / np.where(rise > 0, rise, 1)
+        return at(knots, inside) + np.clip(share, 0, 1) * (at(knots, outside) - at(knots, inside))
+
+    # The lower P is linear between its knots, 0 on their left and x - E[Z] on their right.
+    low = np.where(first > 0, crossing(first, first - 1), -minimum / taus)
+    high = np.where(last < end, crossing(last, last + 1), (minimum + means[..., None]) / (1 - taus))
+    return np.minimum(low, best), np.maximum(high, best)
