@@ -46,14 +46,14 @@ def save(run: Path, checkpoint: Checkpoint) -> None:
         sums = {name: checksum(partial / name) for name in ("state.json", "arrays.npz")}
         manifest = {"version": VERSION, "step": checkpoint.step, "files": sums, "replay": checkpoint.replay}
         write_text(partial / "manifest.json", json.dumps(manifest, indent=1))
-        _sync_directory(partial)
+        sync_directory(partial)
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)  # a full disk must not keep what filled it
         raise
     final = run / f"checkpoint-{checkpoint.step:012d}"
     discard(final)
     partial.rename(final)
-    _sync_directory(run)
+    sync_directory(run)
     _forget(run)
 
 
@@ -109,7 +109,7 @@ def replace_text(path: Path, text: str) -> None:
     new = path.with_name(path.name + ".new")
     write_text(new, text)
     new.replace(path)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def _manifest(path: Path) -> dict[str, Any]:
@@ -154,7 +154,8 @@ def discard(checkpoint: Path) -> None:
         shutil.rmtree(doomed)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Wait until the names of new files are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

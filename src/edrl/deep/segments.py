@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edrl.deep.checkpoint import checksum, read_arrays, write_arrays
+from edrl.deep.checkpoint import checksum, read_arrays, sync_directory, write_arrays
 from edrl.deep.replay import Replay
 
 _ROWS = 10_000  # transitions of a file at most: it is copied when it is written or read
@@ -27,6 +27,7 @@ class Segments:
         for number in range(files):
             start, end = (first + (replay.added - first) * part // files for part in (number, number + 1))
             self._write_file(replay, start, end)
+        sync_directory(self.directory)
         # Files whose entries have all been overwritten are no longer needed; `checkpoint.save` deletes them.
         self.files = [entry for entry in self.files if np.any(entry[1] > replay.oldest)]
         return {name: total for name, _, total in self.files}

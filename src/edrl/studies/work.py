@@ -57,11 +57,11 @@ def _lock(file: IO[str], path: Path, patience: float) -> None:
         time.sleep(0.2)
 
 
-def work(study: Path, name: str, patience: float = 60.0) -> None:
+def work(study: Path, name: str, patience: float = 180.0) -> None:
     """Bring a run of a study to its end, from its last checkpoint if there is one.
 
     What goes wrong is written to the run's `failed.txt` and raised. `patience`: one who has just died elsewhere may not
-    have let go of the run yet.
+    have let go of the run yet; on NFS that takes a lease's 90 seconds.
     """
     config = next(run.config for run in read_plan(study) if run.name == name)
     out = study / name
