@@ -60,7 +60,7 @@ def spread(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("k", "kind"),
     [
-        *((k, "paper") for k in SIZES),
+        *(pytest.param(k, "paper", marks=[pytest.mark.slow] if k in (2, 5, 9) else []) for k in SIZES),
         (11, "random"),
         *(pytest.param(k, "low side", marks=[] if k in (1, 2, 11) else [pytest.mark.slow]) for k in SIZES),
     ],

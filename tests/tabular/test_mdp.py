@@ -262,6 +262,7 @@ def changed(array: Any, at: Any, value: Any) -> np.ndarray:
         (lambda: MDP.from_arrays(*SPARSE, laws=_laws(), reward_atoms=0), "reward_atoms = 0"),
         (lambda: MDP.from_lists([[[(1.0, 3, 0.0)]]], 0.9), "= 3 .*state 0, action 0.*0 to 0"),
         (lambda: MDP.from_lists([[[(1.0, -1, 0.0)]], []], 0.9), "= -1 .*state 0, action 0"),
+        (lambda: MDP.from_lists([[[(1.0, 0.7, 0.0)]], []], 0.9), "state 0, action 0: a next state is a whole"),
         (lambda: MDP.from_lists([[[(0.9, 0, 1.0)]]], 0.9), r"sum of probs\[0, 0\] = 0.9"),
         (lambda: MDP.from_lists([[[(-1.0, 0, 1.0), (2.0, 0, 1.0)]]], 0.9), "action 0: a probability"),
         (lambda: MDP.from_lists([[], [[(1.0, 0, np.nan)]]], 0.9), "state 1, action 0: a reward"),

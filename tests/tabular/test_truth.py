@@ -275,7 +275,7 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
 def test_brackets_hold_a_finer_truth() -> None:
     """Quantiles are not monotone in the convex order: theirs are where P may have its supporting line."""
     mdp = garnet(0, 4, 2, 2, 0.9, max_reward=0.1)
-    coarse, fine = (return_distributions(mdp, "uniform", atoms=atoms) for atoms in (32, 1024))
+    coarse, fine = (return_distributions(mdp, "uniform", atoms=atoms) for atoms in (32, 256))
     for family in (Quantiles(9), Expectiles(9), Categorical(np.linspace(-1, 1, 9)), Mean()):
         low, high = coarse.bracket(family)
         least, greatest = fine.bracket(family)  # between which the truth lies

@@ -229,7 +229,9 @@ def _merged(x: int, a: int, listed: Transitions) -> list[tuple[float, int, Rewar
         if not isinstance(reward, Particles | Law) and not np.isfinite(reward):
             raise fail(place, entry, f"state {x}, action {a}: a reward must be finite")
         if probability > 0:
-            successor = check_count(f"{place}[1]", successor, 0)
+            if not float(successor).is_integer():
+                raise fail(place, entry, f"state {x}, action {a}: a next state is a whole number")
+            successor = int(successor)
             key = successor, id(reward) if isinstance(reward, Particles) else reward
             before = merged[key][0] if key in merged else 0.0
             merged[key] = float(before + probability), successor, reward
