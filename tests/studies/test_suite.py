@@ -2,6 +2,10 @@
 
 import dataclasses
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ from edrl.deep.config import Config, preset
 from edrl.studies.estimate import estimate, sizes_of
 from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
 from edrl.studies.status import look_at
-from edrl.studies.work import Taken, is_locked, last_row, locked, work
+from edrl.studies.work import Taken, is_done, is_locked, last_row, locked, work
 
 TINY = (
     "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",
@@ -231,3 +235,23 @@ def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert "2 done, 0 running, 0 failed, 0 waiting; 600 of 600 steps" in capsys.readouterr().out
     metrics = [(study / run.name / "metrics.csv").read_text() for run in (first, second)]
     assert metrics[0] != metrics[1]
+
+
+@pytest.mark.slow
+def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> None:
+    """Even where SIGINT is ignored, as in what a shell starts in the background."""
+    settings = {**parse_settings(TINY), "steps": 1_000_000}
+    (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", settings))
+    for lines in (0, 2):  # of metrics, which are there when the driver goes
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        command = [sys.executable, "-m", "edrl.studies.worker", str(tmp_path), run.name]
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE)
+        signal.signal(signal.SIGINT, before)
+        metrics = tmp_path / run.name / "metrics.csv"
+        while lines and not (metrics.exists() and metrics.read_text().count("\n") > lines):
+            time.sleep(0.1)
+        assert worker.stdin is not None
+        worker.stdin.close()
+        worker.wait(timeout=60)
+    assert found(tmp_path / run.name)
+    assert not is_done(tmp_path, run.name, run.config)

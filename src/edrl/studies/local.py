@@ -38,7 +38,7 @@ def run_here(
             look()
     finally:
         for process in working.values():
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)  # SIGINT may be ignored: see worker.py
         for process in working.values():
             _let_go(process)
     return failed
