@@ -140,7 +140,8 @@ def test_a_run_is_trained_for_longer_but_not_otherwise(
         monkeypatch.setattr(sys, "argv", ["edrl", "train", "--resume", str(run), *given])
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        return int(ended.value.code)  # type: ignore[arg-type]
+        assert isinstance(ended.value.code, int)
+        return ended.value.code
 
     for name, value in (("env", "breakout"), ("agent", "dqn"), ("preset", "minatar"), ("out", "elsewhere")):
         assert resume(f"--{name}={value}") == 2

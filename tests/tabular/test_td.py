@@ -367,4 +367,4 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
 def test_settings_of_control_are_refused_for_a_policy() -> None:
     for setting in ({"epsilon": 0.5}, {"risk": lambda mu: mu.mean()}):
         with pytest.raises(ValueError, match="it is for control"):
-            td.learn(task(), Mean(), 0, steps=1, **setting)  # type: ignore[arg-type]
+            td.learn(task(), Mean(), 0, steps=1, **setting)
