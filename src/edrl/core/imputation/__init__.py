@@ -46,6 +46,7 @@ def strategy_for(impute: ImputeLike, family: Statistics) -> Strategy:
     kinds = {kind.__name__ for kind in type(family).__mro__}
     for other, made_for in _MADE_FOR:
         if strategy == other and not kinds & set(made_for):
+            name = next(name for name, named in STRATEGIES.items() if named == strategy)
             right = f"it is made for {' and '.join(made_for)}, not for {type(family).__name__}"
-            raise fail("impute", impute, right)
+            raise fail("impute", name, right)
     return strategy
