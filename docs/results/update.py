@@ -7,6 +7,7 @@ there was one, and writes the tables of docs/results/NAME.md between its marks. 
 import shutil
 import sys
 from pathlib import Path
+from statistics import median
 
 from edrl.deep.config import in_order
 from edrl.experiments.experiment import Table, read_csv, select, write_csv
@@ -111,8 +112,8 @@ def _interval(row: Table, name: str) -> str:
 def _speed(rows: Table) -> str:
     lines = []
     for agent in in_order(set(rows["agent"])):
-        speeds = sorted(float(speed) for speed in select(rows, agent=agent)["steps_per_second"])
-        lines.append([agent, f"{speeds[len(speeds) // 2]:,.0f} ({speeds[0]:,.0f} to {speeds[-1]:,.0f})"])
+        speeds = [float(speed) for speed in select(rows, agent=agent)["steps_per_second"]]
+        lines.append([agent, f"{median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f})"])
     return f"Agent steps a second, evaluations included, median over runs:\n\n{_markdown(['', 'steps/s'], lines)}"
 
 
