@@ -132,4 +132,9 @@ def _search(rows: Table) -> str:
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
+    if not (RESULTS / f"{sys.argv[1]}.md").exists():
+        sys.exit(f"NAME = {sys.argv[1]!r} is not valid: write a page {sys.argv[1]}.md with the marks first")
+    for file in (Path(sys.argv[2], "data", "games.csv"), *map(Path, sys.argv[3:])):
+        if not file.exists():
+            sys.exit(f"there is no {file}: REPORT is what `edrl report` wrote, SEARCH the search.csv of `edrl search`")
     update(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) == 4 else None)

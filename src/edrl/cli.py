@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +23,14 @@ _ABOUT = "Distributional reinforcement learning as statistics plus imputation. S
 
 def main() -> None:
     """Entry point of the command."""
+    with _reader_may_leave():
+        sys.exit(_command()())
+
+
+def _command() -> Reproduce | Train | Evaluate | Play | Suite | Search | Report:
     sys.path.append(os.getcwd())  # MODULE:NAME may lie in the directory where the command is given
     name, settings = _defaults()
-    command = tyro.cli(
+    return tyro.cli(
         Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
         | Annotated[Train, tyro.conf.subcommand("train", default=Train(settings, name))]
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
@@ -34,7 +41,23 @@ def main() -> None:
         prog="edrl",
         description=_ABOUT,
     )
-    sys.exit(command())
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """`edrl ... | head`: who reads the output may have seen enough, which is no error to show a traceback of."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        try:
+            print(flush=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has nowhere to go
+            sys.exit(141)  # as a program that SIGPIPE ended
+        raise  # another pipe
 
 
 def _defaults() -> tuple[PresetName, Settings]:

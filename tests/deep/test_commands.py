@@ -1,6 +1,7 @@
 """`edrl train`, `evaluate` and `play`, as a user calls them."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -118,6 +119,16 @@ def test_help_shows_the_values_of_the_preset(
     printed = capsys.readouterr().out
     assert "minatar/breakout" in printed
     assert "0.00025" in printed  # its learning rate
+
+
+def test_output_that_nobody_reads_to_its_end_gives_no_traceback() -> None:
+    """As in `edrl train --help | head`."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", "from edrl.cli import main; main()", "train", "--help"]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, "")
 
 
 def test_a_wrong_setting_is_named_as_it_was_given(
