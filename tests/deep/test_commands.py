@@ -35,7 +35,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_leaves_what_it_promises(run: Path) -> None:
-    for name in ("config.json", "metrics.csv", "evaluations.csv", "pictures/returns-000000000100.png"):
+    for name in (
+        "config.json",
+        "metrics.csv",
+        "evaluations.csv",
+        "calibration.csv",
+        "pictures/returns-000000000100.png",
+    ):
         assert (run / name).stat().st_size > 0
     assert list((run / "tensorboard").glob("events*"))
     assert [path.name for path in sorted(run.glob("checkpoint-*"))] == [
@@ -47,7 +53,9 @@ def test_a_run_leaves_what_it_promises(run: Path) -> None:
 
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Evaluate(run, episodes=3)() == 0
-    assert "3 episodes" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "3 episodes" in printed
+    assert "within the learnt 90 % intervals" in printed
     assert Play(run, video=tmp_path / "film.gif", steps=6, every=2)() == 0
     with Image.open(tmp_path / "film.gif") as opened:
         assert getattr(opened, "n_frames", 0) >= 1

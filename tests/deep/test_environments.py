@@ -97,7 +97,7 @@ def test_atari_is_gymnasiums_preprocessing(ale_py: Any, game: str, sticky: bool)
     pytest.importorskip("cv2", reason="Gymnasium's AtariPreprocessing needs pip install opencv-python-headless")
     raw = ale_py.AtariEnv(game, frameskip=1, repeat_action_probability=0.25 if sticky else 0.0)
     theirs = gymnasium.wrappers.AtariPreprocessing(raw)
-    ours = make(game, seed=3, evaluation=True, sticky=sticky)
+    ours = make(game, seed=3, sticky=sticky)
     frame, _ = theirs.reset(seed=3)
     assert np.array_equal(ours.reset(), frame)
     episodes, larger = 1, 0
@@ -106,7 +106,7 @@ def test_atari_is_gymnasiums_preprocessing(ale_py: Any, game: str, sticky: bool)
         frame, score, terminated, _, _ = theirs.step(action)
         assert np.array_equal(step.frame, frame)
         assert (step.score, step.reward) == (score, np.clip(score, -1, 1))
-        assert (step.terminal, step.ended) == (terminated, terminated)
+        assert step.ended == terminated
         larger += score > 1
         if step.ended:
             episodes += 1
@@ -120,7 +120,7 @@ def test_atari_is_the_vector_environment(ale_py: Any, game: str) -> None:
     vector = ale_py.AtariVectorEnv(
         game, num_envs=1, num_threads=1, noop_max=0, use_fire_reset=False, stack_num=1, reward_clipping=True
     )
-    ours = Atari(game, seed=0, evaluation=True, noop_max=0)
+    ours = Atari(game, seed=0, noop_max=0)
     frames, _ = vector.reset(seed=0)
     assert np.array_equal(ours.reset(), frames[0, 0])
     for action in random_actions(ours, 300, seed=1):
@@ -134,22 +134,20 @@ def test_atari_is_the_vector_environment(ale_py: Any, game: str) -> None:
     vector.close()
 
 
-def test_a_lost_life_is_terminal_in_training_only(ale_py: Any) -> None:
-    """A game of Breakout has five lives: five terminals, of which the last ends the episode; else nothing differs."""
-    training, evaluation = (Atari("breakout", seed=1, evaluation=e) for e in (False, True))
-    assert np.array_equal(training.reset(), evaluation.reset())
+def test_a_lost_life_is_terminal(ale_py: Any) -> None:
+    """A game of Breakout has five lives: five terminals, of which the last ends the episode."""
+    env = Atari("breakout", seed=1)
+    env.reset()
     lost = 0
-    for action in random_actions(training, 1000):
-        lives = evaluation._ale.lives()
-        left, right = training.step(int(action)), evaluation.step(int(action))
-        assert equal(left._replace(terminal=right.terminal), right)
-        assert left.terminal == (evaluation._ale.lives() < lives)
-        assert right.terminal == right.ended
-        lost += left.terminal
-        if left.ended:
+    for action in random_actions(env, 1000):
+        lives = env._ale.lives()
+        step = env.step(int(action))
+        assert step.terminal == (env._ale.lives() < lives)
+        lost += step.terminal
+        if step.ended:
             break
-    assert left.ended
-    assert left.terminal
+    assert step.ended
+    assert step.terminal
     assert lost == 5
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from edrl.deep.checkpoint import found
 from edrl.deep.config import AGENTS, Config, preset
-from edrl.deep.train import train
+from edrl.deep.train import TABLES, train
 
 pytestmark = pytest.mark.slow
 
@@ -75,5 +75,5 @@ def test_a_run_that_is_killed_again_and_again_is_the_run(env: str, tmp_path: Pat
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     subprocess.run(command(config, out), check=True)
-    for name in ("metrics.csv", "evaluations.csv"):
+    for name in TABLES:
         assert (out / name).read_bytes() == (whole / name).read_bytes()

@@ -20,7 +20,7 @@ from tests.deep.probes import KINDS, Probe
 from edrl.core.families import Expectiles
 from edrl.deep import checkpoint, segments
 from edrl.deep.config import AGENTS, Config, preset
-from edrl.deep.train import Run, resume, train
+from edrl.deep.train import CALIBRATION, TABLES, Run, resume, train
 from edrl.studies.work import is_done
 
 SMALL: dict[str, Any] = {
@@ -85,11 +85,28 @@ def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path, monkeypat
         with pytest.raises(RuntimeError, match="lights"):
             train(config, out, listen=listen)
         again = resume(out)
-        for name in ("metrics.csv", "evaluations.csv"):
+        for name in TABLES:
             assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
         for one, other in zip(whole.learner.online, again.learner.online, strict=True):
             np.testing.assert_array_equal(one["weight"], other["weight"])
         np.testing.assert_array_equal(again.replay.added, whole.replay.added)
+
+
+def test_a_run_of_before_there_was_a_calibration_goes_on(tmp_path: Path) -> None:
+    """Its checkpoints do not speak of that table; the evaluations that follow are in it."""
+    config = preset("minatar", **{**SMALL, "network": "minatar"})
+    run = train(config, tmp_path / "run")
+    (newest, *_) = checkpoint.found(run.out)
+    (run.out / "calibration.csv").unlink()
+    kept = checkpoint.load(newest)
+    del kept.state["files"]["calibration.csv"]
+    shutil.rmtree(newest)
+    checkpoint.save(run.out, kept)
+    resume(run.out, steps=2 * config.steps)
+    head, *rows = (run.out / "calibration.csv").read_text().splitlines()
+    assert head == ",".join(CALIBRATION)
+    steps = [int(row.partition(",")[0]) for row in rows]
+    assert steps == [step for step in range(config.steps + 1, 2 * config.steps + 1) if config.evaluation_at(step)]
 
 
 def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None:
@@ -283,7 +300,7 @@ def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatc
             break  # there is no such moment: all have been tried
         kills += 1
         resume(out)
-        for name in ("metrics.csv", "evaluations.csv"):
+        for name in TABLES:
             assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert kills >= 20
 
@@ -320,7 +337,7 @@ def test_a_long_evaluation_does_not_keep_a_run_from_saving(stop: int, tmp_path: 
     assert not is_done(out, ".", config)
     resume(out)
     assert is_done(out, ".", config)
-    for name in ("metrics.csv", "evaluations.csv"):
+    for name in TABLES:
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 

@@ -24,7 +24,7 @@ SETTINGS = (
     "steps=6000", "replay=2000", "learn_after=300", "target_every=100", "log_every=100", "evaluate_every=1000",
     "evaluate_steps=50", "checkpoint_every=200", "batch=16", "epsilon_steps=500", "update_every=2",
 )  # fmt: skip
-FILES = ("metrics.csv", "evaluations.csv")
+FILES = ("metrics.csv", "evaluations.csv", "calibration.csv")
 
 
 def planned(study: Path) -> list[Planned]:

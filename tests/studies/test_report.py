@@ -12,17 +12,23 @@ from tests.report.test_page import Collector
 from edrl import cli
 from edrl.commands.report import Report
 from edrl.deep.config import preset
+from edrl.deep.train import CALIBRATION
 from edrl.experiments.experiment import read_csv, select, write_csv
 from edrl.studies.report import write_report
 from edrl.studies.results import random_scores, read_study
 from edrl.studies.tables import measure
 
 STEPS = 1000
+CALIBRATIONS = {  # expected, got, spread, scatter, within
+    "er-dqn": (1.5, 1.25, 0.5, 0.4, 0.92), "er-dqn-naive": (1.0, 1.0, 0.02, 0.4, 0.1),
+    "qr-dqn": (1.0, 2.0, 0.0, 0.4, 0.0),
+}  # fmt: skip
 
 
 def write_run(
-    place: Path, agent: str, env: str, seed: int, scores: list[float], timed: bool = True, **settings: Any
-) -> Path:
+    place: Path, agent: str, env: str, seed: int, scores: list[float], timed: bool = True,
+    calibration: tuple[float, ...] | None = None, **settings: Any,
+) -> Path:  # fmt: skip
     """A run with an evaluation every 100 steps; unfinished if there are fewer than ten."""
     own = {"agent": agent, "env": env, "seed": seed, "steps": STEPS, "evaluate_every": 100, "log_every": 100}
     config = preset("quick", **{**own, **settings})
@@ -31,6 +37,8 @@ def write_run(
     (out / "config.json").write_text(config.to_json())
     steps = 100 * np.arange(1, len(scores) + 1)
     write(out / "evaluations.csv", [("step", "mean"), *zip(steps, scores, strict=True)])
+    if calibration is not None:
+        write(out / "calibration.csv", [CALIBRATION, *((step, 500, *calibration) for step in steps)])
     write(out / "metrics.csv", [("step", "score"), *((step, "") for step in steps)])
     if timed:
         twice = [(step, 50.0) for step in steps[:1]]  # killed and done again, in 2 s
@@ -72,6 +80,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 write_run(
                     place, agent, env, seed, ramp(top * share + seed, count),
                     learning_rate=1e-4 if agent == "er-dqn" else 5e-5,
+                    calibration=CALIBRATIONS[agent] if env == "pong" else None,
                 )  # fmt: skip
     (place / "suite.json").write_text(json.dumps({"runs": planned}))
     return place
@@ -109,7 +118,7 @@ def test_what_made_the_runs_and_how_they_differ_is_said(out: Path) -> None:
 def test_the_page_is_whole(out: Path) -> None:
     found = Collector()
     found.feed((out / "index.html").read_text(encoding="utf-8"))
-    names = ["aggregates", "profiles", "improvement", "improvement-pairs", "curves", "sample-efficiency"]
+    names = ["aggregates", "profiles", "improvement", "improvement-pairs", "curves", "sample-efficiency", "calibration"]
     assert [a["id"] for tag, a in found.tags if tag == "figure"] == [f"fig-{name}" for name in names]
     for name in names:
         for kind in ("png", "svg"):
@@ -159,6 +168,14 @@ def test_the_papers_numbers_stand_beside_for_atari(out: Path) -> None:
     assert "<b>21.00 ±\u00a00.58</b>" in (out / "index.html").read_text()
 
 
+def test_learnt_laws_stand_beside_the_returns(out: Path) -> None:
+    rows = read_csv(out / "data" / "calibration.csv")
+    assert len(rows["agent"]) == 9  # the runs that have compared them
+    run = select(rows, agent="ER-DQN-naive", seed=1)
+    assert [run[name][0] for name in ("returns", "spread", "scatter")] == pytest.approx([500, 0.02, 0.4])
+    assert "pongER-DQN1.51.250.50.492%" in text_of(out / "index.html")
+
+
 def test_speed_counts_steps_once(out: Path) -> None:
     speed = read_csv(out / "data" / "speed.csv")
     run = select(speed, agent="QR-DQN", env="pong", seed=0)
@@ -177,7 +194,8 @@ def test_one_run_is_enough(tmp_path: Path) -> None:
     report = write_report([run], tmp_path / "out")
     text = text_of(report.page)
     for words in (
-        "One seed a game: there are no intervals", "It takes two agents", "Absent: no run has a timing.csv",
+        "One seed a game: there are no intervals", "It takes two agents", "No run has compared its laws",
+        "Absent: no run has a timing.csv",
         "1 run without a made.json", "0 is the lowest evaluation in this report", "no plan (suite.json)",
     ):  # fmt: skip
         assert words in text

@@ -59,7 +59,7 @@ class Play:
     def _film(self, loaded: Run) -> tuple[int, float]:
         """Play and write the film; returns the number of steps, and the score."""
         config = loaded.config
-        environment = make(config.env, seed=self.seed, evaluation=True, sticky=config.sticky)
+        environment = make(config.env, seed=self.seed, sticky=config.sticky)
         history = history_for(environment)
         history.begin(environment.reset())
         rng = np.random.default_rng(self.seed)

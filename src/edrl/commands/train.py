@@ -13,6 +13,7 @@ from scipy.stats import bootstrap
 
 from edrl.core.check import check_count, check_directory, fail
 from edrl.deep import checkpoint
+from edrl.deep.calibration import Returns
 from edrl.deep.config import Config, PresetName, read_config
 from edrl.deep.environments import make
 from edrl.deep.evaluate import evaluate
@@ -31,8 +32,8 @@ class Settings(Config):
 class Train:
     """Train an agent, or go on with a run.
 
-    Writes OUT/config.json, metrics.csv, evaluations.csv, TensorBoard's files, pictures of return distributions and
-    checkpoints. Ctrl-C saves; `edrl train --resume OUT` goes on exactly where the run was.
+    Writes OUT/config.json, metrics.csv, evaluations.csv, calibration.csv, TensorBoard's files, pictures of return
+    distributions and checkpoints. Ctrl-C saves; `edrl train --resume OUT` goes on exactly where the run was.
 
     Examples: `edrl train --agent er-dqn --env breakout --preset paper --out runs/breakout`,
     `edrl train --preset minatar --env minatar/seaquest --agent qr-dqn --out runs/seaquest`.
@@ -144,7 +145,8 @@ def load_run(out: Path) -> Run:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play episodes with a trained agent and give its mean score with a 95 % interval."""
+    """Play episodes with a trained agent: its mean score with a 95 % interval, and the returns that it got beside the
+    return distributions that it has learnt."""
 
     run: tyro.conf.Positional[Path]
     """The run's directory."""
@@ -163,10 +165,12 @@ class Evaluate:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         config = loaded.config
-        environment = make(config.env, seed=self.seed, evaluation=True, sticky=config.sticky)
+        environment = make(config.env, seed=self.seed, sticky=config.sticky)
+        returns = Returns(config.gamma)
         result = evaluate(
-            loaded.agent, loaded.learner.online, environment, self.seed, config.evaluate_epsilon, episodes=self.episodes
-        )
+            loaded.agent, loaded.learner.online, environment, self.seed, config.evaluate_epsilon,
+            episodes=self.episodes, watch=returns.watch,
+        )  # fmt: skip
         scores = np.asarray(result.scores)
         text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"
@@ -174,4 +178,7 @@ class Evaluate:
             interval = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval
             text += f", 95 % interval {interval.low:.2f} to {interval.high:.2f}"
         console.print(f"{text}, {len(scores)} episodes", soft_wrap=True, highlight=False)
+        seen = returns.against(loaded.agent, loaded.learner.online)
+        if seen is not None:
+            console.print(str(seen), soft_wrap=True, highlight=False)
         return 0

@@ -68,12 +68,17 @@ class Agent:
         """The imputed return distributions [batch, action, n]."""
         return self.family.impute(self.values(parameters, observations))
 
+    @partial(jax.jit, static_argnames="self")
+    def returns_of(self, parameters: Parameters, observations: Any, actions: Any) -> Particles:
+        """The imputed return distributions [batch, n] of one action each."""
+        return self.family.impute(_taken(self.values(parameters, observations), actions))
+
     def next_values(self, learner: Learner, batch: Batch) -> Any:
         """The target network's statistics [batch, K] at the next state's greedy action."""
         values = self.values(learner.target, batch.next_observations)
         judge = self.values(learner.online, batch.next_observations) if self.double else values
         best = jnp.argmax(self.family.mean(judge), axis=-1)
-        return jnp.take_along_axis(values, best[:, None, None], axis=1)[:, 0]
+        return _taken(values, best)
 
     def targets(self, learner: Learner, batch: Batch) -> Particles:
         """The laws [batch, n] of r + gamma^n z, z imputed; of r alone where the return ended."""
@@ -81,8 +86,7 @@ class Agent:
 
     def loss(self, online: Parameters, batch: Batch, targets: Particles) -> Any:
         """Summed over the statistics, averaged over target atoms and the batch, at the actions taken."""
-        outputs = self.network(online, batch.observations)
-        taken = jnp.take_along_axis(outputs, batch.actions[:, None, None], axis=1)[:, 0]
+        taken = _taken(self.network(online, batch.observations), batch.actions)
         return jnp.mean(self.family.loss_on_outputs(taken, targets))
 
     @partial(jax.jit, static_argnames="self", donate_argnames="learner", compiler_options=_IN_ORDER)
@@ -112,3 +116,8 @@ class Agent:
             "imputation_residual": jnp.mean(residual),
             "inconsistent_share": jnp.mean(jnp.max(residual, axis=-1) > 1e-3 * spread),
         }
+
+
+def _taken(table: Any, actions: Any) -> Any:
+    """The rows [batch, K] of one action each in [batch, action, K]."""
+    return jnp.take_along_axis(table, actions[:, None, None], axis=1)[:, 0]

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from edrl.deep.agent import Agent
-from edrl.deep.environments import Environment
+from edrl.deep.environments import Environment, Step
 from edrl.deep.networks import Parameters
 
 
@@ -45,13 +45,21 @@ def history_for(environment: Environment, lanes: int = 1) -> History:
     return History(np.zeros(shape, environment.frame_dtype), np.ones(lanes, bool))
 
 
+class Moment(NamedTuple):
+    """One step that was played."""
+
+    before: int  # steps of the episode before it
+    observation: np.ndarray
+    action: int
+    after: Step
+
+
 @dataclass
 class Evaluation:
-    """Scores and lengths of episodes, and observations of the first one by the number of steps before them."""
+    """Scores and lengths of episodes."""
 
     scores: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
-    remembered: dict[int, np.ndarray] = field(default_factory=dict)
 
 
 def evaluate(
@@ -63,12 +71,12 @@ def evaluate(
     *,
     steps: int | None = None,
     episodes: int | None = None,
-    remember: tuple[int, ...] = (),
-    before_step: Callable[[], None] = lambda: None,
+    watch: Callable[[Moment], None] = lambda moment: None,
 ) -> Evaluation:
     """Play epsilon-greedily for a number of steps, or of episodes.
 
-    An episode that the steps cut short counts only if there is no other. `before_step` may raise, to break it off.
+    An episode that the steps cut short counts only if there is no other. `watch` sees every step; it may raise, to
+    break it off.
     """
     rng = np.random.default_rng(seed)
     found = Evaluation()
@@ -76,11 +84,13 @@ def evaluate(
     history.begin(environment.reset())
     score, length, taken = 0.0, 0, 0
     while (steps is None or taken < steps) and (episodes is None or len(found.scores) < episodes):
-        before_step()
-        if not found.scores and length in remember:
-            found.remembered[length] = history.observations()[0]
-        action = _act(agent, parameters, history, rng, epsilon, environment.num_actions)
+        seen = history.observations()
+        if rng.random() < epsilon:
+            action = int(rng.integers(environment.num_actions))
+        else:
+            action = int(np.asarray(agent.greedy(parameters, seen))[0])
         after = environment.step(action)
+        watch(Moment(length, seen[0], action, after))
         score, length, taken = score + after.score, length + 1, taken + 1
         if after.ended:
             found.scores.append(score)
@@ -93,9 +103,3 @@ def evaluate(
         found.scores.append(score)
         found.lengths.append(length)
     return found
-
-
-def _act(agent: Agent, parameters: Parameters, history: History, rng: Any, epsilon: float, num_actions: int) -> int:
-    if rng.random() < epsilon:
-        return int(rng.integers(num_actions))
-    return int(np.asarray(agent.greedy(parameters, history.observations()))[0])

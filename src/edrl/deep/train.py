@@ -25,9 +25,10 @@ from edrl.core.check import check_directory, fail
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agent import Agent, Learner, copied
+from edrl.deep.calibration import Calibration, Returns
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import Environment, make
-from edrl.deep.evaluate import Evaluation, evaluate, history_for
+from edrl.deep.evaluate import Evaluation, Moment, evaluate, history_for
 from edrl.deep.made import check_made_with, made_by, made_with
 from edrl.deep.networks import network_for
 from edrl.deep.pictures import draw_returns
@@ -37,7 +38,11 @@ from edrl.deep.segments import Segments
 METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputation_residual",
            "inconsistent_share")  # fmt: skip
 TIMING = ("step", "seconds")  # the time since the row before, or since the run went on; after a kill, steps come twice
+SHOWN = (0, 25, 50, 100)  # the steps of an episode before the observations whose returns are drawn
 EVALUATIONS = ("step", "episodes", "mean", "least", "most", "length")
+CALIBRATION = ("step", *(field.name for field in dataclasses.fields(Calibration)))
+TABLES = {"metrics.csv": METRICS, "evaluations.csv": EVALUATIONS, "calibration.csv": CALIBRATION}
+"""What is the same for two equal runs."""
 Listener = Callable[[int, dict[str, Any]], None]
 """listener(step, the last row of metrics)."""
 
@@ -104,11 +109,8 @@ class Run:
         self.save()
 
     def _first_files(self) -> dict[str, str]:
-        tables = {"metrics.csv": METRICS, "evaluations.csv": EVALUATIONS, "timing.csv": TIMING}
-        return {
-            "config.json": self.config.to_json(),
-            **{name: ",".join(columns) + "\n" for name, columns in tables.items()},
-        }
+        tables = {**TABLES, "timing.csv": TIMING}
+        return {"config.json": self.config.to_json(), **{name: _head(columns) for name, columns in tables.items()}}
 
     def advance(self) -> None:
         """One step of every environment: act, remember, learn."""
@@ -196,18 +198,27 @@ class Run:
     def evaluation_due(self) -> bool:
         return self.config.evaluation_at(self.step) and self.evaluated < self.step
 
-    def evaluate(self, before_step: Callable[[], None] = lambda: None) -> Evaluation:
+    def evaluate(self, at_each_step: Callable[[], None] = lambda: None) -> Evaluation:
         """Play apart from training, in an environment of its own that depends on the seed and the step alone.
 
-        `before_step` may raise, to break it off: then nothing is written.
+        `at_each_step` may raise, to break it off: then nothing is written.
         """
+        shown: dict[int, np.ndarray] = {}  # observations, by the steps of their episodes before them
+        returns = Returns(self.config.gamma)
+
+        def watch(moment: Moment) -> None:
+            at_each_step()
+            returns.watch(moment)
+            if moment.before in SHOWN:
+                shown.setdefault(moment.before, moment.observation)
+
         seed = int(np.random.SeedSequence((self.config.seed, self.step)).generate_state(1)[0] >> 1)
         # An environment that was passed as an object is in use: play on a copy.
         env = self._env if isinstance(self._env, str) else copy.deepcopy(self._env)
-        environment = make(env, seed=seed, evaluation=True, sticky=self.config.sticky)
+        environment = make(env, seed=seed, sticky=self.config.sticky)
         found = evaluate(
             self.agent, self.learner.online, environment, seed, self.config.evaluate_epsilon,
-            steps=self.config.evaluate_steps, remember=(0, 25, 50, 100), before_step=before_step,
+            steps=self.config.evaluate_steps, watch=watch,
         )  # fmt: skip
         environment.close()
         scores = found.scores
@@ -216,10 +227,13 @@ class Run:
             "most": max(scores), "length": float(np.mean(found.lengths)),
         }  # fmt: skip
         self._write_row("evaluations.csv", EVALUATIONS, row)
+        calibration = returns.against(self.agent, self.learner.online)
+        if calibration is not None:
+            self._write_row("calibration.csv", CALIBRATION, {"step": self.step, **dataclasses.asdict(calibration)})
         self.evaluated = self.step
-        returns = self.agent.returns(self.learner.online, np.stack(list(found.remembered.values())))
+        laws = self.agent.returns(self.learner.online, np.stack(list(shown.values())))
         draw_returns(
-            self.out / "pictures" / f"returns-{self.step:012d}.png", returns, tuple(found.remembered),
+            self.out / "pictures" / f"returns-{self.step:012d}.png", laws, tuple(shown),
             environment.action_names, f"{self.config.agent} on {self.environment.name}, step {self.step:,}",
         )  # fmt: skip
         return found
@@ -244,7 +258,7 @@ class Run:
             "evaluated": self.evaluated, "episodes": self.episodes,
             "score": self.score, "length": self.length, "scores": self.scores,
             "lengths": self.lengths, "losses": self._each_loss(), "rng": self.rng.bit_generator.state,
-            "files": {name: _size_on_disk(self.out / name) for name in ("metrics.csv", "evaluations.csv")},
+            "files": {name: _size_on_disk(self.out / name) for name in TABLES},
             "made_with": self._made_with,
         }  # fmt: skip
         arrays = {**leaves, **environments, "history": self.history.frames, "fresh": self.history.fresh}
@@ -288,6 +302,8 @@ class Run:
         for name, size in state["files"].items():
             with (self.out / name).open("r+") as file:
                 file.truncate(size)  # what was logged after the checkpoint will be logged again
+        for name in TABLES.keys() - state["files"].keys():  # a table that edrl did not write when the run was begun
+            checkpoint.write_text(self.out / name, _head(TABLES[name]))
 
 
 def train(
@@ -404,6 +420,10 @@ def _until_interrupted() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set by Python
+
+
+def _head(columns: tuple[str, ...]) -> str:
+    return ",".join(columns) + "\n"
 
 
 def _size_on_disk(path: Path) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator, NullFormatter
 
 from edrl.deep.config import in_order
 from edrl.experiments.experiment import Drawing, Table, select
@@ -211,6 +211,41 @@ def sample_efficiency(rows: Table) -> Drawing:
         figure,
         "Sample efficiency: the interquartile mean of the normalised scores of single evaluations against steps, with"
         " pointwise 95 % stratified bootstrap bands, where every game has been evaluated.",
+    )
+
+
+def calibration(rows: Table) -> Drawing:
+    """One panel a game, one row an agent, one mark a run; what learns a mean alone has no spread, and is left out."""
+    shown = [agent for agent in agents_in(rows) if select(rows, agent=agent)["spread"].any()]
+    games = list(dict.fromkeys(rows["env"]))
+    columns = min(len(games), 5)
+    lines = -(-len(games) // columns)
+    width, height = (11 if columns > 2 else 8), 0.7 + lines * (0.6 + 0.3 * len(shown))
+    figure, panels = style.axes(lines, columns, width=width, height=height, sharex=True, sharey=True, squeeze=False)
+    for axes in panels.flat[len(games) :]:
+        axes.axis("off")
+    for axes, env in zip(panels.flat, games, strict=False):
+        for place, agent in enumerate(shown):
+            found = select(rows, env=env, agent=agent)
+            drawn = (found["spread"] > 0) & (found["scatter"] > 0)
+            ratio = found["spread"][drawn] / found["scatter"][drawn]
+            places, colour = np.full(len(ratio), place), style.colour(agent)
+            axes.plot(ratio, places, style.marker(agent), color=colour, markersize=5, alpha=0.6)
+        axes.axvline(1.0, color="black", linewidth=1, linestyle=":")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_title(label(env))
+        axes.grid(visible=False, axis="y")
+    panels[0, 0].set_yticks(range(len(shown)), shown)
+    panels[0, 0].set_ylim(len(shown) - 0.4, -0.6)
+    figure.supxlabel("learnt standard deviation of the return / that of the returns got", fontsize=10)
+    return Drawing(
+        "calibration",
+        figure,
+        "The learnt standard deviation of the discounted return, as a multiple of how far the returns that the agent"
+        " then got scatter around what it expected: one mark a run. Left of 1 (dotted) learnt laws are too narrow,"
+        " right of it too wide.",
     )
 
 

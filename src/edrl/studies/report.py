@@ -72,6 +72,8 @@ def _drawings(study: Study, tables: Tables) -> Iterable[Drawing]:
     yield figures.curves(tables["curves"], study.expected_seeds)
     if tables["sample_efficiency"]["agent"]:
         yield figures.sample_efficiency(tables["sample_efficiency"])
+    if any(tables["calibration"]["spread"]):
+        yield figures.calibration(tables["calibration"])
 
 
 def _warnings(study: Study) -> list[str]:

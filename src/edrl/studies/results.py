@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from edrl.core.check import fail
+from edrl.deep.calibration import Calibration
 from edrl.deep.config import AGENTS, Config, in_order, read_config
+from edrl.deep.train import CALIBRATION
 from edrl.experiments import atari
 from edrl.experiments.experiment import Table, read_csv
 from edrl.studies.work import is_done, steps_done
@@ -41,6 +43,7 @@ class RunResult:
     scores: np.ndarray  # their means
     ended: bool  # whether there is a checkpoint of its last step
     timing: Table  # step, seconds; empty if it was not written
+    calibration: Table  # its columns; empty if it was not written
     made: tuple[dict[str, Any], ...]  # by what; one more each time it was resumed
 
     @property
@@ -67,6 +70,14 @@ class RunResult:
     def final(self) -> float:
         """The mean of its last evaluations; nan if it has none."""
         return float(self.scores[-LAST:].mean()) if len(self.scores) else np.nan
+
+    @property
+    def calibrated(self) -> Calibration | None:
+        """The learnt laws beside the returns, averaged over its last evaluations."""
+        if not self.calibration["step"]:
+            return None
+        _, returns, *averages = (float(np.mean(self.calibration[name][-LAST:])) for name in CALIBRATION)
+        return Calibration(round(returns), *averages)
 
     @property
     def maximum(self) -> float:
@@ -218,12 +229,13 @@ def _read_run(path: Path, planned: dict[Key, int]) -> RunResult:
     evaluations = _numbers(path / "evaluations.csv", ("step", "mean"))
     steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
     timing = _numbers(path / "timing.csv", ("step", "seconds"))
+    calibration = _numbers(path / "calibration.csv", CALIBRATION)
     made = json.loads((path / "made.json").read_text()) if (path / "made.json").exists() else []
     goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
     reached = max([steps_done(path), *steps.tolist()])
     ended = is_done(path, ".", dataclasses.replace(config, steps=goal))
     makers = tuple(made) if isinstance(made, list) else (made,)
-    return RunResult(path, config, goal, reached, steps, scores, ended, timing, makers)
+    return RunResult(path, config, goal, reached, steps, scores, ended, timing, calibration, makers)
 
 
 def _numbers(path: Path, names: tuple[str, ...]) -> Table:

@@ -34,6 +34,7 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
         ("improvement", "Probability of improvement", _improvement(tables, show)),
         ("curves", "Training curves", _curves(study, tables, show)),
         ("efficiency", "Sample efficiency", _efficiency(tables, show)),
+        ("calibration", "Learnt return distributions", _calibration(study, tables, show)),
         ("maxima", "Maximum scores, as in the paper's table", _maxima(study, tables)),
         ("speed", "Time and throughput", _speed(study, tables)),
     )
@@ -258,6 +259,26 @@ def _efficiency(tables: Tables, show: Show) -> list[str]:
     if not tables["sample_efficiency"]["agent"]:
         return ["<p>There is no step at which every game has been evaluated.</p>"]
     return [show("sample-efficiency"), _data("sample_efficiency")]
+
+
+def _calibration(study: Study, tables: Tables, show: Show) -> list[str]:
+    rows = tables["calibration"]
+    if not rows["agent"]:
+        return ["<p>No run has compared its laws with the returns that it got (calibration.csv).</p>"]
+    lines = []
+    for (env, agent), found in figures.grouped(rows, "env", "agent").items():
+        numbers = (f"{found[name].mean():.3g}" for name in ("expected", "got", "spread", "scatter"))
+        lines.append((label(env), agent, *numbers, f"{found['within'].mean():.0%}"))
+    head = ("game", "agent", "expected", "got", "std learnt", "std got", "within 90 %")
+    return [
+        show("calibration"),
+        page.table(head, lines, numbers=True),
+        '<p class="soft">Discounted returns after moments of the evaluations, beside the laws that the agent had learnt'
+        f" for them; means over seeds, of the last {LAST} evaluations. The standard deviation got is that of the return"
+        " less what was expected, and so holds whatever expectations get wrong from state to state. Within 90 %: the"
+        " share of returns between the learnt quantiles at 0.05 and 0.95.</p>",
+        _data("calibration"),
+    ]
 
 
 def _maxima(study: Study, tables: Tables) -> list[str]:

@@ -1,13 +1,15 @@
 """The tables of a report, measured from what runs have left behind."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from edrl.deep.calibration import Calibration
 from edrl.experiments.experiment import Table, Tables
 from edrl.report import aggregates
-from edrl.studies.results import Study
+from edrl.studies.results import Key, Study
 
 MOST_STEPS = 60  # on the curve of the aggregate, each of which is a bootstrap of its own
 
@@ -23,6 +25,7 @@ def measure(study: Study) -> Tables:
         "curves": _curves(study),
         "sample_efficiency": _sample_efficiency(study),
         "games": _by_game(study),
+        "calibration": calibration((run.key, run.calibrated) for run in study.counted),
         "speed": _speed(study),
     }
 
@@ -132,6 +135,12 @@ def _by_game(study: Study) -> Table:
                 highest, last = [run.maximum for run in runs], [run.final for run in runs]
                 rows.append((env, agent, len(runs), *mean_and_error(highest), *mean_and_error(last)))
     return _table(("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error"), rows)
+
+
+def calibration(runs: Iterable[tuple[Key, Calibration | None]]) -> Table:
+    """Learnt laws beside the returns that followed, a row for each run that has compared them."""
+    columns = ("agent", "env", "seed", *(field.name for field in dataclasses.fields(Calibration)))
+    return _table(columns, [(*key, *dataclasses.astuple(found)) for key, found in runs if found is not None])
 
 
 def mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:

@@ -20,15 +20,15 @@ def names() -> tuple[str, ...]:
     return (*atari.GAMES, *(_MINATAR + game for game in minatar.GAMES))
 
 
-def make(env: "str | gymnasium.Env", *, seed: int, evaluation: bool = False, sticky: bool = False) -> Environment:
+def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Environment:
     """The environment called `env`: "breakout" (Atari), "minatar/breakout", "CartPole-v1" (Gymnasium), or an object.
 
-    `evaluation` and `sticky` concern Atari: whether a lost life goes without a terminal, and whether the game repeats
-    the last action with probability 0.25. (MinAtar's actions are always sticky, with probability 0.1.)
+    `sticky` concerns Atari: whether the game repeats the last action with probability 0.25. (MinAtar's actions are
+    always sticky, with probability 0.1.)
     """
     seed = check_count("seed", seed, 0)
     if isinstance(env, str) and env in atari.GAMES:
-        return atari.Atari(env, seed=seed, evaluation=evaluation, sticky=sticky)
+        return atari.Atari(env, seed=seed, sticky=sticky)
     if isinstance(env, str) and env in names():
         _refuse_sticky(sticky, env)
         return minatar.MinAtar(env.removeprefix(_MINATAR), seed=seed)

@@ -37,7 +37,7 @@ class Atari:
       same to the bit as from Gymnasium's `AtariPreprocessing` and from ale-py's `AtariVectorEnv`. If the game ends
       during the 4, unread screens are missing from its last frame, as there; nothing is learnt from that frame.
     - `score` is the sum of the game's points over the 4 screens, `reward` that sum clipped to [-1, 1].
-    - A lost life is terminal but the episode goes on; with `evaluation` only the end of the game is terminal.
+    - A lost life is terminal, but the episode goes on.
     - An episode starts with 1 to `noop_max` raw no-ops and without a press of FIRE. It is truncated at the end of the
       step in which it reaches `max_frames` raw frames, no-ops included: 27,000 steps for the usual 108,000.
     - The minimal action set. `sticky` repeats the last action with probability 0.25 (Machado et al., 2018).
@@ -59,7 +59,6 @@ class Atari:
         game: str,
         *,
         seed: int,
-        evaluation: bool = False,
         sticky: bool = False,
         noop_max: int = 30,
         max_frames: int = 108_000,
@@ -67,7 +66,6 @@ class Atari:
         if game not in GAMES:
             raise fail("game", game, f"it must be one of {', '.join(GAMES)}")
         self.name = game
-        self._evaluation = evaluation
         self._noop_max = check_count("noop_max", noop_max, 0)
         self._max_frames = check_count("max_frames", max_frames, 1)
 
@@ -112,7 +110,7 @@ class Atari:
         score = float(self._repeat(action))
         self._played.append(action)
         over = self._ale.game_over()
-        terminal = over or (not self._evaluation and self._ale.lives() < lives)
+        terminal = over or self._ale.lives() < lives
         ended = over or self._ale.getEpisodeFrameNumber() >= self._max_frames
         self._running = not ended
         return Step(self._frame(), max(-1.0, min(1.0, score)), score, terminal, ended)

@@ -1,0 +1,88 @@
+"""Learnt return distributions beside the returns that were got."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edrl.core.particles import Particles
+from edrl.deep.calibration import UNKNOWN, Returns
+from edrl.deep.environments import Step
+from edrl.deep.evaluate import Moment
+
+NONE = np.zeros(1)
+STEPS = st.tuples(st.sampled_from([-1.0, 0.0, 2.0]), st.sampled_from(["goes on", "terminal", "lost life", "truncated"]))
+
+
+def moment(seen: float, reward: float, how: str, action: int = 0) -> Moment:
+    ends = {"goes on": (False, False), "terminal": (True, True), "lost life": (True, False), "truncated": (False, True)}
+    return Moment(0, np.array([seen]), action, Step(NONE, reward, reward, *ends[how]))
+
+
+@given(played=st.lists(STEPS, min_size=1, max_size=30), gamma=st.sampled_from([0.0, 0.5, 0.9]), every=st.integers(1, 4))
+def test_returns_are_the_discounted_sums_up_to_the_terminal(
+    played: list[tuple[float, str]], gamma: float, every: int
+) -> None:
+    """By brute force; a return whose end was not seen counts if what is missing weighs at most UNKNOWN."""
+    returns = Returns(gamma, every)
+    for place, (reward, how) in enumerate(played):
+        returns.watch(moment(place, reward, how))
+    returns.settle()
+    expected = {}
+    for start in range(0, len(played), every):
+        total, weight = 0.0, 1.0
+        for reward, how in played[start:]:
+            total, weight = total + weight * reward, weight * gamma
+            if how != "goes on":
+                break
+        if how in ("terminal", "lost life") or weight <= UNKNOWN:
+            expected[start] = total
+    found = {int(seen[0]): total for seen, _, total in returns.kept}
+    assert found == pytest.approx(expected)
+
+
+def agent_of(laws: dict[int, np.ndarray]) -> Any:
+    """An agent that has learnt equally likely atoms for each of its actions, whatever it sees."""
+
+    def returns_of(parameters: Any, observations: np.ndarray, actions: np.ndarray) -> Particles:
+        return Particles(np.stack([laws[action] for action in actions]))
+
+    return SimpleNamespace(returns_of=returns_of)
+
+
+def test_right_laws_are_found_right_and_others_not() -> None:
+    """Action 0 gives N(0, 1), action 1 gives N(5, 4): known laws of one-step returns."""
+    rng = np.random.default_rng(0)
+    returns = Returns(0.99, every=1)
+    for _ in range(1000):
+        action = int(rng.integers(2))
+        returns.watch(moment(0.0, float(rng.normal(5 * action, 1 + action)), "terminal", action))
+    normal = np.sort(rng.normal(size=4000))
+    right = returns.against(agent_of({0: normal, 1: 5 + 2 * normal}), {})
+    assert right is not None
+    assert right.returns == 1000
+    assert right.expected == pytest.approx(right.got, abs=0.15)
+    assert right.spread == pytest.approx(right.scatter, rel=0.08)
+    assert right.within == pytest.approx(0.9, abs=0.03)
+
+    narrow = returns.against(agent_of({0: normal / 10, 1: 5 + normal / 5}), {})
+    assert narrow is not None
+    assert narrow.spread == pytest.approx(right.spread / 10)
+    assert narrow.scatter == pytest.approx(right.scatter, rel=0.01)
+    assert narrow.within < 0.2
+
+    shifted = returns.against(agent_of({0: normal + 3, 1: 8 + 2 * normal}), {})
+    assert shifted is not None
+    assert shifted.expected - right.expected == pytest.approx(3)
+    assert shifted.scatter == pytest.approx(right.scatter)
+    assert shifted.within < 0.5
+
+
+def test_without_a_return_there_is_nothing_to_say() -> None:
+    returns = Returns(0.99)
+    assert returns.against(agent_of({0: NONE}), {}) is None
+    returns.watch(moment(0.0, 1.0, "truncated"))
+    assert returns.against(agent_of({0: NONE}), {}) is None
