@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from edrl.deep.config import in_order
 from edrl.experiments.experiment import Table, read_csv, select, write_csv
@@ -28,6 +29,8 @@ def block(name: str) -> str:
         parts.append(_aggregates(read_csv(RESULTS / name / "aggregates.csv")))
         parts.append(_improvement(read_csv(RESULTS / name / "improvement.csv")))
     parts.append(_speed(read_csv(RESULTS / name / "speed.csv")))
+    if (RESULTS / name / "calibration.csv").exists():
+        parts.append(_calibration(read_csv(RESULTS / name / "calibration.csv")))
     if (RESULTS / name / "search.csv").exists():
         parts.append(_search(read_csv(RESULTS / name / "search.csv")))
     return f"{BEGIN}\n\n" + "\n".join(parts) + f"\n{END}"
@@ -38,6 +41,8 @@ def update(name: str, report: Path, search: Path | None = None) -> None:
     out = RESULTS / name
     out.mkdir(exist_ok=True)
     more = OVER_GAMES if len(set(read_csv(report / "data" / "games.csv")["env"])) > 1 else ((), ())
+    if read_csv(report / "data" / "calibration.csv")["agent"]:
+        more = ((*more[0], "calibration"), (*more[1], "calibration"))
     for table in (*TABLES, *more[0]):
         rows = read_csv(report / "data" / f"{table}.csv")
         rows.pop("directory", None)
@@ -115,6 +120,21 @@ def _speed(rows: Table) -> str:
         speeds = [float(speed) for speed in select(rows, agent=agent)["steps_per_second"]]
         lines.append([agent, f"{median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f})"])
     return f"Agent steps a second, evaluations included, median over runs:\n\n{_markdown(['', 'steps/s'], lines)}"
+
+
+def _calibration(rows: Table) -> str:
+    """How wide the learnt laws are, of agents that learn more than a mean."""
+    agents = [agent for agent in in_order(set(rows["agent"])) if select(rows, agent=agent)["spread"].any()]
+    lines = []
+    for env in dict.fromkeys(rows["env"]):
+        found = [select(rows, env=env, agent=agent) for agent in agents]
+        lines.append([label(env), *(_spread_ratio(one["spread"] / one["scatter"]) for one in found)])
+    text = "The learnt standard deviation of returns as a multiple of how far they scatter around what was expected"
+    return f"{text}, median over seeds (least to most):\n\n{_markdown(['', *agents], lines)}"
+
+
+def _spread_ratio(ratios: Any) -> str:
+    return f"{median(ratios):.2g} ({min(ratios):.2g} to {max(ratios):.2g})" if len(ratios) else "–"
 
 
 def _search(rows: Table) -> str:
