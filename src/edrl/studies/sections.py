@@ -272,7 +272,7 @@ def _calibration(study: Study, tables: Tables, show: Show) -> list[str]:
     head = ("game", "agent", "expected", "got", "std learnt", "std got", "within 90 %")
     return [
         show("calibration"),
-        page.table(head, lines, numbers=True),
+        "<details><summary>The numbers</summary>" + page.table(head, lines, numbers=True) + "</details>",
         '<p class="soft">Discounted returns after moments of the evaluations, beside the laws that the agent had learnt'
         f" for them; means over seeds, of the last {LAST} evaluations. The standard deviation got is that of the return"
         " less what was expected, and so holds whatever expectations get wrong from state to state. Within 90 %: the"
