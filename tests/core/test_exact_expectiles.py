@@ -157,11 +157,17 @@ def knots_and_heights(values: np.ndarray, taus: np.ndarray) -> tuple[np.ndarray,
     return x, taus / (2 * taus - 1) * x, (1 - taus) / (2 * taus - 1) * x
 
 
+def half(name: str, *knots: np.ndarray, taus: np.ndarray, far: float) -> np.ndarray:
+    """One of the two convex functions of the repair at the knots, in double: P where x < 0, P - x where x > 0."""
+    with jax.enable_x64(True):
+        return np.asarray(getattr(exact_expectiles, name)(*knots, taus, far))
+
+
 def test_one_half_of_the_repair_is_the_greatest_convex_minorant() -> None:
     """Brute force: at x it is the least value of any chord over x, among all pairs of knots and the two asymptotes."""
     taus, far = np.delete(Expectiles(7).taus, 3), 1e7
     x, p, q = knots_and_heights(disordered(0), taus)
-    found = np.asarray(exact_expectiles._minorant(x, p, q, taus, far)) + np.maximum(x, 0)  # P - x where x > 0
+    found = half("_minorant", x, p, q, taus=taus, far=far) + np.maximum(x, 0)
     for row in range(len(x)):
         xs, ps = np.concatenate([[-far], x[row], [far]]), np.concatenate([[0.0], p[row], [far]])
         minorant = [
@@ -181,7 +187,7 @@ def test_the_other_half_moves_each_knot_no_further_than_it_must() -> None:
     knots of a distribution stay where they are."""
     taus, far = np.delete(Expectiles(7).taus, 3), 1e7
     x, p, q = knots_and_heights(disordered(1), taus)
-    found = np.asarray(exact_expectiles._outside_in(x, p, q, taus, far)) + np.maximum(x, 0)
+    found = half("_outside_in", x, p, q, taus=taus, far=far) + np.maximum(x, 0)
     slopes = np.diff(found, axis=-1) / np.diff(x, axis=-1)
     assert (np.diff(slopes, axis=-1) > -1e-12).all()
     assert ((slopes > 0) & (slopes < 1)).all()
@@ -195,7 +201,7 @@ def test_the_other_half_moves_each_knot_no_further_than_it_must() -> None:
 
     consistent = np.asarray(Expectiles(7).evaluate(distributions(7)))
     x, p, q = knots_and_heights(consistent - consistent[:, 3:4], taus)
-    kept = np.asarray(exact_expectiles._outside_in(x, p, q, taus, far))
+    kept = half("_outside_in", x, p, q, taus=taus, far=far)
     error = np.abs(kept - np.where(taus < 0.5, p, q)).max(axis=-1)
     assert (error <= 1e-12 * np.abs(x).max(axis=-1)).all()
 
@@ -208,8 +214,7 @@ def test_the_repair_is_the_mixture_of_least_squares() -> None:
     x, p, q = knots_and_heights(values, taus)
     scale = 2.0 ** np.ceil(np.log2(np.abs(x).max(axis=-1, keepdims=True) / 4)) * 4
     low, near = (
-        scale * np.asarray(half(x / scale, p / scale, q / scale, taus, far))
-        for half in (exact_expectiles._minorant, exact_expectiles._outside_in)
+        scale * half(name, x / scale, p / scale, q / scale, taus=taus, far=far) for name in ("_minorant", "_outside_in")
     )
     weight = ((1 - 2 * taus) / (2 * taus * (1 - taus))) ** 2
     shares = np.linspace(0, 1, 1001)[:, None, None]
