@@ -1,4 +1,4 @@
-"""`python -m benchmarks [imputation] [chain] [sweep] [update] [envs]`: measure, print, and write results/*.json.
+"""`python -m benchmarks [imputation] [noise] [chain] [sweep] [update] [envs]`: measure, print, write results/*.json.
 
 Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it compares ours with,
 and `full_study`, which works out costs from what `training` found.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.timing import machine
 
-NAMES = ("imputation", "chain", "sweep", "update", "envs")
+NAMES = ("imputation", "noise", "chain", "sweep", "update", "envs")
 ONLY_BY_NAME = ("training", "full_study")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from benchmarks.full_study import table
+from benchmarks.noise import noise_table
 
 from edrl.experiments import EXPERIMENTS
 
@@ -58,6 +59,11 @@ def test_the_readme_shows_the_claims_as_they_were_measured() -> None:
 def test_the_cost_of_the_full_study_is_as_it_was_worked_out() -> None:
     result = json.loads((ROOT / "benchmarks/results/full_study.json").read_text())["results"]
     assert table(result) in (ROOT / "docs/full-study.md").read_text(encoding="utf-8")
+
+
+def test_imputation_from_noise_is_as_it_was_measured() -> None:
+    result = json.loads((ROOT / "benchmarks/results/noise.json").read_text())["results"]
+    assert noise_table(result) in (ROOT / "docs/exact-imputation.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
