@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edrl.core.families import Expectiles, midpoints
-from edrl.core.imputation import exact_expectiles
+from edrl.core.imputation import expectile_repair
 from edrl.core.imputation.exact_expectiles import ExactExpectiles
 from edrl.core.metrics import integrated_cdf, wasserstein
 from edrl.core.particles import Particles
@@ -160,7 +160,7 @@ def knots_and_heights(values: np.ndarray, taus: np.ndarray) -> tuple[np.ndarray,
 def half(name: str, *knots: np.ndarray, taus: np.ndarray, far: float) -> np.ndarray:
     """One of the two convex functions of the repair at the knots, in double: P where x < 0, P - x where x > 0."""
     with jax.enable_x64(True):
-        return np.asarray(getattr(exact_expectiles, name)(*knots, taus, far))
+        return np.asarray(getattr(expectile_repair, name)(*knots, taus, far))
 
 
 def test_one_half_of_the_repair_is_the_greatest_convex_minorant() -> None:

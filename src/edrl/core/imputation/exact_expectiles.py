@@ -11,22 +11,19 @@ are the masses: a jump d at a knot may stay there or be shared between the two n
 meet in a gap may move towards each other, or meet at their barycentre, which leaves P at the knots as it was. K
 atoms, or a pair for each; no iteration.
 
-Values that are the expectiles of no distribution, such as a network's, are repaired first; the mean is always kept. Two
-convex functions lie near their knots: the greatest convex minorant, and one that moves each knot, from the outermost
-inward, no further than those outside it ask for. Of all mixtures of the two, that of least squares is taken. (Near the
-mean a small error of an expectile is a large one of P. Of values of which a few are in disorder there, the minorant
-alone would make a point mass.)
+Values that are the expectiles of no distribution are repaired first; the mean is always kept.
 """
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from edrl.core.check import fail
+from edrl.core.imputation.expectile_repair import chord_slopes, repaired
 from edrl.core.particles import Particles
 from edrl.core.precision import compiled
 from edrl.core.statistics import Statistics
@@ -92,7 +89,7 @@ def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tupl
     side = np.sign(taus - 0.5).astype(x.dtype)
     p_ratio = (taus / (2 * taus - 1)).astype(x.dtype)  # P / x at the knots, P(x) = E[(x - Z)+]
     q_ratio = ((1 - taus) / (2 * taus - 1)).astype(x.dtype)  # (P - x) / x, P(x) - x = E[(Z - x)+]
-    slopes = _chord_slopes(x, p_ratio * x, q_ratio * x, reach)
+    slopes = chord_slopes(x, p_ratio * x, q_ratio * x, reach)
     in_order = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(side * x >= 0, axis=-1)
     consistent = in_order & jnp.all(jnp.diff(slopes, axis=-1) >= 0, axis=-1)
     as_it_is = (x, p_ratio[:1] * x[..., :1], q_ratio[-1:] * x[..., -1:], slopes)
@@ -100,8 +97,8 @@ def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tupl
     def mended() -> tuple[Any, ...]:
         """Row by row: what is consistent stays as it is, whatever else is in the batch."""
         knots = side * jnp.maximum(side * jnp.sort(x, axis=-1), 0)
-        repaired = (knots, *_repaired(knots, p_ratio * knots, q_ratio * knots, taus, reach))
-        return tuple(jnp.where(consistent[..., None], *pair) for pair in zip(as_it_is, repaired, strict=True))
+        moved = (knots, *repaired(knots, p_ratio * knots, q_ratio * knots, taus, reach))
+        return tuple(jnp.where(consistent[..., None], *pair) for pair in zip(as_it_is, moved, strict=True))
 
     x, p_first, q_last, slopes = lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
 
@@ -131,108 +128,6 @@ def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tupl
         atoms, probs = (field.reshape(*x.shape[:-1], -1) for field in (atoms, probs))
     probs = probs / jnp.sum(probs, axis=-1, keepdims=True)
     return atoms - jnp.sum(probs * atoms, axis=-1, keepdims=True), probs
-
-
-def _chord_slopes(x: Any, p: Any, q: Any, reach: float) -> Any:
-    """The slopes [..., n+1] of the chords between knots, and before and after them the least and greatest of F
-    that `reach` allows in the tails; 0 where two knots coincide."""
-    run, rise = jnp.diff(x, axis=-1), jnp.diff(p, axis=-1)
-    chords = jnp.where(run > 0, rise / jnp.where(run > 0, run, 1), 0)
-    return jnp.concatenate([p[..., :1] / reach, chords, 1 - q[..., -1:] / reach], axis=-1)
-
-
-def _repaired(x: Any, p: Any, q: Any, taus: np.ndarray, reach: float) -> tuple[Any, Any, Any]:
-    """P at the first knot, P - x at the last, and the slopes [..., n+1] of a convex function near the knots."""
-    low, near = _minorant(x, p, q, taus, reach), _outside_in(x, p, q, taus, reach)
-    # What an error of the expectile makes of P, if F is tau there: it is expectiles whose squares are to be least.
-    weight = np.square((1 - 2 * taus) / (2 * taus * (1 - taus))).astype(x.dtype)
-    across = near - low
-    length = jnp.sum(weight * across * across, axis=-1, keepdims=True)
-    apart = length > float(jnp.finfo(x.dtype).tiny)
-    along = jnp.sum(weight * (_by_side(p, q, taus) - low) * across, axis=-1, keepdims=True)
-    heights = low + jnp.where(apart, jnp.clip(along / jnp.where(apart, length, 1), 0, 1), 0) * across
-    p, q = _by_side(heights, x + heights, taus), _by_side(heights - x, heights, taus)
-    slopes = _chord_slopes(x, p, q, reach)
-    # Rounding, and knots that coincide, must not cost a negative mass.
-    slopes = lax.cummax(jnp.clip(slopes, slopes[..., :1], slopes[..., -1:]), axis=slopes.ndim - 1)
-    return p[..., :1], q[..., -1:], slopes
-
-
-def _by_side(left: Any, right: Any, taus: np.ndarray) -> Any:
-    """Entries of one array left of the mean, of another right of it: P and P - x are small there, with all digits."""
-    return jnp.where(taus < 0.5, left, right)
-
-
-def _minorant(x: Any, p: Any, q: Any, taus: np.ndarray, reach: float) -> Any:
-    """The greatest convex minorant with the lines that reach the asymptotes: P left of the mean, P - x right of it."""
-    n = x.shape[-1]
-    vertex = _lower_hull(lax.stop_gradient(x), lax.stop_gradient(p), lax.stop_gradient(q), reach)
-    before, after = _neighbours(vertex)
-
-    def at(values: Any, index: Any) -> Any:
-        return jnp.take_along_axis(values, jnp.clip(index, 0, n - 1), axis=-1)
-
-    run = at(x, after) - at(x, before)
-    way = jnp.where(run > 0, (x - at(x, before)) / jnp.where(run > 0, run, 1), 0)
-    p_inside, q_inside = (at(h, before) + way * (at(h, after) - at(h, before)) for h in (p, q))
-    before_all = at(p, after) * (1 - (at(x, after) - x) / reach)
-    after_all = at(q, before) * (1 - (x - at(x, before)) / reach)
-    p_outside, q_outside = (jnp.where(before < 0, before_all - x * of_q, after_all + x * (1 - of_q)) for of_q in (0, 1))
-    inside = (before >= 0) & (after < n)
-    return _by_side(jnp.where(inside, p_inside, p_outside), jnp.where(inside, q_inside, q_outside), taus)
-
-
-def _outside_in(x: Any, p: Any, q: Any, taus: np.ndarray, reach: float) -> Any:
-    """Each knot moved, from the outermost inward, to where those outside it leave room for a convex function.
-
-    The left side is told by P, the right side by P - x, both against the distance from the mean: so they are one case.
-    """
-    n, n_left = len(taus), int((taus < 0.5).sum())
-    depths = jnp.moveaxis(jnp.abs(x), -1, 0)
-    heights = jnp.moveaxis(_by_side(p, q, taus), -1, 0)
-    largest = jnp.maximum(jnp.max(depths, axis=0), jnp.max(heights, axis=0))
-
-    def asymptote(outer: int, inner: int) -> _Outer:
-        """Where the tail ends at the latest: as far out as the two outermost knots ask for, if they do, or a few times
-        the size of them all."""
-        run, rise = depths[outer] - depths[inner], heights[inner] - heights[outer]
-        asked = rise * reach > heights[outer] * run
-        tail = jnp.where(asked, heights[outer] * run / jnp.where(asked, rise, 1), 0)
-        zero = jnp.zeros_like(largest)
-        return _Outer(depths[outer] + jnp.maximum(tail, 4 * largest), zero, zero)
-
-    def inward(sides: tuple[_Outer, _Outer], knots: Any) -> tuple[tuple[_Outer, _Outer], Any]:
-        """The next knot of each side that has any; after its last one, that again, which changes nothing."""
-        left, right = sides
-        left = left.next(right, *knots[0]) if n_left else left
-        right = right.next(left, *knots[1]) if n_left < n else right
-        return (left, right), (left.height, right.height)
-
-    rounds = np.arange(max(n_left, n - n_left))
-    places = np.minimum(rounds, max(n_left - 1, 0)), np.maximum(n - 1 - rounds, min(n_left, n - 1))
-    knots = tuple((depths[place], heights[place]) for place in places)
-    sides = asymptote(0, min(1, n - 1)), asymptote(n - 1, max(n - 2, 0))
-    _, (lefts, rights) = lax.scan(inward, sides, knots, unroll=len(rounds) <= 8)
-    return jnp.moveaxis(jnp.concatenate([lefts[:n_left], rights[: n - n_left][::-1]]), 0, -1)
-
-
-class _Outer(NamedTuple):
-    """A side's innermost point so far: its distance from the mean, the height there, and the slope that led to it."""
-
-    depth: Any
-    height: Any
-    slope: Any
-
-    def next(self, other: "_Outer", depth: Any, height: Any) -> "_Outer":
-        """The next knot inward, at a height that leaves the function convex: not below the lines that led to both
-        sides' points, nor above the chord between these."""
-        run, width = self.depth - depth, self.depth + other.depth
-        least = jnp.maximum(self.height + self.slope * run, other.height + other.slope * (other.depth + depth) - depth)
-        most = self.height + run * (other.height + other.depth - self.height) / jnp.where(width > 0, width, 1)
-        # Where rounding leaves no room between the two, the chord decides: lines would carry the error outward.
-        height = jnp.minimum(jnp.maximum(height, least), most)
-        slope = jnp.where(run > 0, (height - self.height) / jnp.where(run > 0, run, 1), self.slope)
-        return _Outer(depth, height, slope)
 
 
 def _share_to_the_left(x: Any, slopes: Any, side: np.ndarray, levels: Levels) -> Any:
@@ -269,50 +164,6 @@ def _share(one: Any, other: Any) -> Any:
     """one / (one + other), and 1/2 where both are 0."""
     both = one + other
     return jnp.where(both > 0, one / jnp.where(both > 0, both, 1), 0.5)
-
-
-def _neighbours(keep: Any) -> tuple[Any, Any]:
-    """For each knot the index of the last kept one at or before it (-1: none) and of the first at or after (n)."""
-    n = keep.shape[-1]
-    index = jnp.arange(n)
-    before = lax.cummax(jnp.where(keep, index, -1), axis=keep.ndim - 1)
-    after = lax.cummin(jnp.where(keep, index, n), axis=keep.ndim - 1, reverse=True)
-    return before, after
-
-
-def _lower_hull(x: Any, p: Any, q: Any, reach: float) -> Any:
-    """Which knots are vertices of the greatest convex minorant with the two asymptotes: a mask [..., n].
-
-    A knot above the chord of its neighbours is no vertex, whatever else is; so all such knots go at once, and
-    again until none is left. Consistent values need no pass, others about log n.
-    """
-    n = x.shape[-1]
-
-    def above_chord(keep: Any) -> Any:
-        before, after = _neighbours(keep)
-        pad = [(0, 0)] * (x.ndim - 1)
-        before = jnp.pad(before[..., :-1], [*pad, (1, 0)], constant_values=-1)
-        after = jnp.pad(after[..., 1:], [*pad, (0, 1)], constant_values=n)
-        a, b = jnp.clip(before, 0, n - 1), jnp.clip(after, 0, n - 1)
-
-        def slope(i: Any, j: Any) -> Any:
-            take = jnp.take_along_axis
-            return (take(p, j, -1) - take(p, i, -1)) / (take(x, j, -1) - take(x, i, -1))
-
-        here = jnp.broadcast_to(jnp.arange(n), x.shape)
-        # 0/0 for repeated knots is NaN, which compares as false: equal knots are both kept.
-        arriving = jnp.where(before < 0, p / reach, slope(a, here))
-        leaving = jnp.where(after >= n, 1 - q / reach, slope(here, b))
-        return keep & (arriving > leaving)
-
-    def drop(state: tuple[Any, Any]) -> tuple[Any, Any]:
-        keep, above = state
-        keep = keep & ~above
-        return keep, above_chord(keep)
-
-    everything = x == x  # all true, but not a constant: XLA would spend seconds on folding those
-    state = (everything, above_chord(everything))
-    return lax.while_loop(lambda state: jnp.any(state[1]), drop, state)[0]
 
 
 def feasible_mean(values: Any, taus: np.ndarray) -> Any:
