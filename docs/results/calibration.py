@@ -47,4 +47,10 @@ def main(report: Path, study: Path) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
+    for place, what in (
+        (Path(sys.argv[1], "data"), "REPORT is what `edrl report` wrote"),
+        (Path(sys.argv[2]), "STUDY holds runs"),
+    ):
+        if not place.is_dir():
+            sys.exit(f"there is no directory {place}: {what}")  # before minutes of play, not after
     main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -230,7 +230,7 @@ def test_the_repair_is_the_mixture_of_least_squares() -> None:
 def test_noise_does_not_change_the_width_of_a_law(noise: float) -> None:
     """A network's outputs are near expectiles, and are none: the law must be near the one that they are near to.
 
-    The greatest convex minorant alone makes a point mass of a fifth of these at 3 %.
+    The greatest convex minorant alone makes a point mass of nearly a quarter of these at 3 %.
     """
     family, mu, rng = Expectiles(11), distributions(3), np.random.default_rng(0)
     values = np.asarray(family.evaluate(mu))
