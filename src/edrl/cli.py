@@ -24,7 +24,11 @@ _ABOUT = "Distributional reinforcement learning as statistics plus imputation. S
 def main() -> None:
     """Entry point of the command."""
     with _reader_may_leave():
-        sys.exit(_command()())
+        try:
+            sys.exit(_command()())
+        except KeyboardInterrupt:  # commands that have something to save do so themselves
+            print("Interrupted.", file=sys.stderr)
+            sys.exit(130)
 
 
 def _command() -> Reproduce | Train | Evaluate | Play | Suite | Search | Report:

@@ -139,6 +139,22 @@ def test_output_that_nobody_reads_to_its_end_gives_no_traceback() -> None:
     assert (ended.returncode, ended.stderr) == (141, "")
 
 
+def test_ctrl_c_gives_no_traceback(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In commands that have nothing to save; those that have are tested where they save."""
+
+    def interrupted(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edrl.commands.train.evaluate", interrupted)
+    monkeypatch.setattr(sys, "argv", ["edrl", "evaluate", str(run)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
 def test_a_wrong_setting_is_named_as_it_was_given(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
