@@ -1,7 +1,7 @@
 """Brings the report on a study into the documentation: `python docs/results/update.py NAME REPORT [SEARCH]`.
 
-Copies the tables and pictures that `edrl report` wrote to docs/results/NAME, with the search.csv of `edrl search` if
-there was one, and writes the tables of docs/results/NAME.md between its marks. Paths of run directories are left out.
+Copies the runs, tables and pictures that `edrl report` wrote to docs/results/NAME, with the search.csv of `edrl search`
+if there was one, and writes the tables of docs/results/NAME.md between its marks, without paths of run directories.
 """
 
 import shutil
@@ -13,6 +13,7 @@ from typing import Any
 from edrl.deep.config import in_order
 from edrl.experiments.experiment import Table, read_csv, select, write_csv
 from edrl.studies.figures import label
+from edrl.studies.runs import RUNS
 from edrl.studies.search import best, means
 
 RESULTS = Path(__file__).parent
@@ -47,9 +48,10 @@ def update(name: str, report: Path, search: Path | None = None) -> None:
         rows = read_csv(report / "data" / f"{table}.csv")
         rows.pop("directory", None)
         write_csv(out / f"{table}.csv", rows)
+    shutil.copy(report / RUNS, out / RUNS)
     for picture in (*PICTURES, *more[1]):
         shutil.copy(report / "figures" / f"{picture}.png", out / f"{picture}.png")
-    if search is not None:
+    if search is not None and search != out / "search.csv":
         shutil.copy(search, out / "search.csv")
     page = RESULTS / f"{name}.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)

@@ -43,7 +43,7 @@ def write_run(
     if timed:
         twice = [(step, 50.0) for step in steps[:1]]  # killed and done again, in 2 s
         write(out / "timing.csv", [("step", "seconds"), *twice, *((step, 2.0) for step in steps)])
-        maker = {"commit": "abc123", "versions": {"jax": "0.10"}, "machine": {"cores": 2, "threads": None}}
+        maker = {"commit": "abc123", "versions": {"jax": "0.10"}, "machine": {"host": "secret-host", "cores": 2}}
         (out / "made.json").write_text(json.dumps([maker]))
     return out
 
@@ -109,7 +109,7 @@ def test_what_is_missing_is_said(out: Path) -> None:
 
 def test_what_made_the_runs_and_how_they_differ_is_said(out: Path) -> None:
     text = text_of(out / "index.html")
-    assert "abc123jax 0.10cores 226" in text
+    assert "abc123jax 0.10host secret-host, cores 226" in text
     assert "learning rate5e-050.00015e-05" in text  # QR-DQN, ER-DQN, ER-DQN-naive
     assert "size20011201" in text
     assert "gamma0.99" in text
@@ -187,6 +187,40 @@ def test_the_same_runs_give_the_same_numbers(study: Path, out: Path, tmp_path: P
     for name, rows in measure(read_study([study / "pong", study])).items():  # directories that overlap, too
         write_csv(tmp_path / name, rows)
         assert (tmp_path / name).read_text() == (out / "data" / f"{name}.csv").read_text()
+
+
+def test_a_report_stands_for_its_runs(study: Path, out: Path, tmp_path: Path) -> None:
+    """To the last digit, with what is missing and unfinished, and beside runs of others; but not beside its own."""
+    again = write_report([out], tmp_path / "again")
+    for table in (out / "data").iterdir():
+        ours, theirs = (read_csv(place / "data" / table.name) for place in (tmp_path / "again", out))
+        for rows in (ours, theirs):
+            rows.pop("directory", None)
+        assert str(ours) == str(theirs)
+    assert (tmp_path / "again" / "runs.json").read_text() == (out / "runs.json").read_text()
+    assert json.loads((tmp_path / "again" / "summary.json").read_text()) == json.loads(
+        (out / "summary.json").read_text()
+    )
+    assert str(study) not in (out / "runs.json").read_text()
+    assert "secret-host" not in (out / "runs.json").read_text()
+    assert again.warnings
+
+    write_run(tmp_path / "mine", "dqn", "pong", 0, ramp(30.0))
+    both = write_report([out, tmp_path / "mine"], tmp_path / "both")
+    assert len(both.study.runs) == 27
+    with pytest.raises(ValueError, match="same agent, game and seed"):
+        write_report([out, study], tmp_path / "out")
+
+    write_report([tmp_path / "mine"], tmp_path / "mine")  # beside the runs, which go on
+    write_run(tmp_path / "mine", "dqn", "pong", 1, ramp(30.0))
+    assert len(read_study([tmp_path / "mine"]).runs) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "planned": [], "runs": [{}]}'])
+def test_runs_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "runs.json").write_text(text)
+    with pytest.raises(ValueError, match=r"runs\.json cannot be read"):
+        write_report([tmp_path], tmp_path / "out")
 
 
 def test_one_run_is_enough(tmp_path: Path) -> None:

@@ -20,16 +20,17 @@ from edrl.studies.sections import interval
 class Report:
     """Compare runs: aggregates with intervals, profiles, curves, the paper's table, speed; and say what is missing.
 
-    Writes OUT/index.html (self-contained), OUT/figures/*.png and *.svg, OUT/data/*.csv and OUT/summary.json, and ends
-    with a table of interquartile means.
+    Writes OUT/index.html (self-contained), OUT/figures/*.png and *.svg, OUT/data/*.csv, OUT/summary.json and
+    OUT/runs.json, and ends with a table of interquartile means.
 
-    Examples: `edrl report studies/minatar`, `edrl report runs/pong runs/breakout --out report-two`.
+    Examples: `edrl report studies/minatar`, `edrl report runs/pong runs/breakout --out report-two`,
+    `edrl report docs/results/minatar5 studies/mine`, which sets yours beside ours.
     """
 
     directories: Annotated[
         tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint="")
     ]
-    """Runs, or directories with runs in them at any depth."""
+    """Runs, directories with runs in them at any depth, or earlier reports (their runs.json), which stand for theirs."""
     out: Path = Path("report-runs")
     """Where to write."""
 

@@ -14,6 +14,7 @@ from edrl.report import page, style
 from edrl.studies import figures
 from edrl.studies.figures import label
 from edrl.studies.results import Study, read_study
+from edrl.studies.runs import RUNS, write_runs
 from edrl.studies.sections import TITLE, body, count
 from edrl.studies.tables import measure
 
@@ -36,13 +37,14 @@ class Report:
 
 
 def write_report(directories: Sequence[Path], out: Path) -> Report:
-    """Read all runs in some directories, and write the page, its figures, its data and summary.json."""
+    """Read all runs in some directories, and write the page, its figures, its data, summary.json and runs.json."""
     check_directory("out", out)
     if (out / "claims.json").exists() and (out / "index.html").exists():
         raise fail("out", str(out), "the page of `edrl reproduce` lies in it: name another directory")
     study = read_study(directories)
     for name in ("data", "figures"):
         (out / name).mkdir(parents=True, exist_ok=True)
+    write_runs(out / RUNS, study.runs, study.planned)
     measured = measure(study)
     for name, rows in measured.items():
         write_csv(out / "data" / f"{name}.csv", rows)

@@ -1,14 +1,11 @@
-"""What runs have left behind, read and measured: from directories of runs to the tables that a report shows.
+"""The runs of a study, compared: from what they have left behind to the numbers that a report shows.
 
-A directory is a run if it holds a config.json and an evaluations.csv. Nothing is assumed to be complete: runs may be
-missing, unfinished, or made by versions that did not write every file.
+A directory is a run if it holds a config.json and an evaluations.csv; runs may be missing.
 """
 
-import csv
-import dataclasses
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -18,71 +15,10 @@ from typing import Any
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.calibration import Calibration
-from edrl.deep.config import AGENTS, Config, in_order, read_config
-from edrl.deep.train import CALIBRATION
+from edrl.deep.config import AGENTS, in_order
 from edrl.experiments import atari
-from edrl.experiments.experiment import Table, read_csv
-from edrl.studies.work import is_done, steps_done
-
-LAST = 3  # evaluations that make a run's final score
-
-Key = tuple[str, str, int]
-"""What tells runs apart: agent, game, seed."""
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """One run, as far as it has come."""
-
-    path: Path
-    config: Config
-    planned: int  # steps: the config's, or those of a plan that has grown since
-    reached: int  # steps
-    steps: np.ndarray  # of its evaluations
-    scores: np.ndarray  # their means
-    ended: bool  # whether there is a checkpoint of its last step
-    timing: Table  # step, seconds; empty if it was not written
-    calibration: Table  # its columns; empty if it was not written
-    made: tuple[dict[str, Any], ...]  # by what; one more each time it was resumed
-
-    @property
-    def agent(self) -> str:
-        return self.config.label
-
-    @property
-    def env(self) -> str:
-        return self.config.env
-
-    @property
-    def key(self) -> Key:
-        return (self.agent, self.env, self.config.seed)
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing is left to do, or at least to log and to evaluate: the checkpoints may not have been kept."""
-        every = self.config.evaluate_every or self.planned + 1
-        evaluated = int(self.steps[-1]) if len(self.steps) else 0
-        logged = self.reached >= self.planned - self.planned % self.config.log_every > 0
-        return self.ended or evaluated >= self.planned or (logged and evaluated >= self.planned - self.planned % every)
-
-    @property
-    def final(self) -> float:
-        """The mean of its last evaluations; nan if it has none."""
-        return float(self.scores[-LAST:].mean()) if len(self.scores) else np.nan
-
-    @property
-    def calibrated(self) -> Calibration | None:
-        """The learnt laws beside the returns, averaged over its last evaluations."""
-        if not self.calibration["step"]:
-            return None
-        _, returns, *averages = (float(np.mean(self.calibration[name][-LAST:])) for name in CALIBRATION)
-        return Calibration(round(returns), *averages)
-
-    @property
-    def maximum(self) -> float:
-        """The highest evaluation of its training, as in the paper's table."""
-        return float(self.scores.max()) if len(self.scores) else np.nan
+from edrl.experiments.experiment import read_csv
+from edrl.studies.runs import RUNS, Key, RunResult, read_run, read_runs
 
 
 @dataclass(frozen=True)
@@ -107,7 +43,7 @@ class Study:
     """All runs of a report, and those that were planned."""
 
     runs: tuple[RunResult, ...]
-    planned: frozenset[Key]
+    planned: Mapping[Key, int]  # with their steps
 
     @cached_property
     def agents(self) -> list[str]:
@@ -132,7 +68,9 @@ class Study:
     def missing(self) -> list[Key]:
         """Runs that are not there: planned, or, without a plan, done for another agent or game."""
         grid = {(agent, env, seed) for agent in self.agents for env in self.games for seed in self.seeds}
-        return sorted((self.planned or grid) - {run.key for run in self.runs}, key=lambda key: (key[1], key[0], key[2]))
+        return sorted(
+            (set(self.planned) or grid) - {run.key for run in self.runs}, key=lambda key: (key[1], key[0], key[2])
+        )
 
     @cached_property
     def expected_seeds(self) -> dict[tuple[str, str], int]:
@@ -176,31 +114,34 @@ class Study:
 
 
 def read_study(directories: Sequence[Path]) -> Study:
-    """All runs in some directories, at any depth, and the plans that lie with them."""
+    """All runs in some directories, at any depth, and the plans that lie with them; or the runs of a report."""
+    kept: list[RunResult] = []
     places: dict[Path, None] = {}  # in order, and none twice
     planned: dict[Key, int] = {}
     for directory in directories:
         if not directory.is_dir():
             raise fail("DIR", str(directory), "there is no such directory")
-        found = list(_run_directories(directory))
-        plan = _planned(directory)
-        if not found and not plan:
-            raise fail("DIR", str(directory), "no run lies in it: a run has a config.json and an evaluations.csv")
+        found, plan = list(_run_directories(directory)), _planned(directory)
+        if not found and not plan:  # a report that lies with its runs may be older than they are
+            if not (directory / RUNS).exists():
+                right = "no run lies in it: a run has a config.json and an evaluations.csv, a report a runs.json"
+                raise fail("DIR", str(directory), right)
+            runs_of_report, plan = read_runs(directory / RUNS)
+            kept += runs_of_report
         places |= dict.fromkeys(found)
         planned |= plan
     runs: dict[Key, RunResult] = {}
-    for place in places:
-        run = _read_run(place, planned)
+    for run in (*kept, *(read_run(place, planned) for place in places)):
         if run.key in runs:
             right = f"it must not be the same agent, game and seed ({', '.join(map(str, run.key))}) as"
-            raise fail("DIR", str(place), f"{right} {runs[run.key].path}")
+            raise fail("DIR", str(run.path), f"{right} {runs[run.key].path}")
         runs[run.key] = run
     if not any(len(run.scores) for run in runs.values()):
         named = ", ".join(map(str, directories))
         raise fail("DIR", named, f"no run in it has been evaluated yet ({len(runs)} begun, {len(planned)} planned)")
     places_of = {agent: place for place, agent in enumerate(in_order({run.agent for run in runs.values()}))}
     order = sorted(runs.values(), key=lambda run: (run.env, places_of[run.agent], run.config.seed))
-    return Study(tuple(order), frozenset(planned))
+    return Study(tuple(order), planned)
 
 
 def _run_directories(directory: Path) -> Iterable[Path]:
@@ -222,38 +163,6 @@ def _planned(directory: Path) -> dict[Key, int]:
         if "config.json" in names:
             inside.clear()
     return found
-
-
-def _read_run(path: Path, planned: dict[Key, int]) -> RunResult:
-    config = read_config(path)
-    evaluations = _numbers(path / "evaluations.csv", ("step", "mean"))
-    steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
-    timing = _numbers(path / "timing.csv", ("step", "seconds"))
-    calibration = _numbers(path / "calibration.csv", CALIBRATION)
-    made = json.loads((path / "made.json").read_text()) if (path / "made.json").exists() else []
-    goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
-    reached = max([steps_done(path), *steps.tolist()])
-    ended = is_done(path, ".", dataclasses.replace(config, steps=goal))
-    makers = tuple(made) if isinstance(made, list) else (made,)
-    return RunResult(path, config, goal, reached, steps, scores, ended, timing, calibration, makers)
-
-
-def _numbers(path: Path, names: tuple[str, ...]) -> Table:
-    """Columns of numbers; a line that was cut short, by the end of a process or a full disk, is left out."""
-    columns: Table = {name: [] for name in names}
-    if not path.exists():
-        return columns
-    with path.open(newline="", encoding="utf-8") as file:
-        whole = [line for line in file if line.endswith("\n")]
-    for row in csv.DictReader(whole):
-        try:
-            entries = [float(row[name]) for name in names]
-        except (KeyError, TypeError, ValueError):
-            continue
-        if None not in row.values():  # what a line that lacks columns has there
-            for name, entry in zip(names, entries, strict=True):
-                columns[name].append(entry)
-    return columns
 
 
 def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:

@@ -10,7 +10,8 @@ import numpy as np
 from edrl.core.check import fail
 from edrl.experiments.experiment import Table
 from edrl.studies.plan import Planned, parse_settings
-from edrl.studies.results import Key, random_scores, read_study
+from edrl.studies.results import random_scores, read_study
+from edrl.studies.runs import Key
 from edrl.studies.tables import mean_and_error
 
 

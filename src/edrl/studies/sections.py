@@ -17,7 +17,8 @@ from edrl.report import page
 from edrl.report.aggregates import MEASURES, RESAMPLES
 from edrl.studies import figures
 from edrl.studies.figures import label
-from edrl.studies.results import LAST, RunResult, Study, random_scores
+from edrl.studies.results import Study, random_scores
+from edrl.studies.runs import LAST, RUNS, RunResult
 
 TITLE = "Deep agents compared"
 
@@ -47,7 +48,8 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
         f" intervals of a bootstrap with {RESAMPLES:,} resamples that draws seeds anew within each game (Agarwal et"
         " al., 2021); with few seeds they are somewhat too narrow. They say nothing about other games."
         ' One row a run: <a href="data/scores.csv">scores.csv</a>;'
-        ' for machines: <a href="summary.json">summary.json</a>.</p>',
+        ' for machines: <a href="summary.json">summary.json</a>; every evaluation of every run, which later reports can'
+        f' be made from: <a href="{RUNS}">{RUNS}</a>.</p>',
         f"<nav><ul>{links}</ul></nav>",
     ]
     for anchor, title, content in sections:

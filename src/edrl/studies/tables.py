@@ -9,7 +9,8 @@ import numpy as np
 from edrl.deep.calibration import Calibration
 from edrl.experiments.experiment import Table, Tables
 from edrl.report import aggregates
-from edrl.studies.results import Key, Study
+from edrl.studies.results import Study
+from edrl.studies.runs import Key
 
 MOST_STEPS = 60  # on the curve of the aggregate, each of which is a bootstrap of its own
 
@@ -150,15 +151,9 @@ def mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:
 
 
 def _speed(study: Study) -> Table:
-    """Seconds and steps a second of each run that has timed itself.
-
-    Steps that were done twice, since a process ended between two checkpoints, count once in the speed.
-    """
-    rows = []
-    for run in study.runs:
-        kept = dict(zip(run.timing["step"], run.timing["seconds"], strict=True))
-        if sum(kept.values()) > 0:
-            twice = sum(run.timing["seconds"]) - sum(kept.values())
-            speed = max(kept) / sum(kept.values())
-            rows.append((*run.key, sum(kept.values()), twice, speed))
-    return _table(("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second"), rows)
+    """Seconds and steps a second of each run that has timed itself."""
+    timed = [(run.key, run.timing) for run in study.runs if run.timing is not None]
+    return _table(
+        ("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second"),
+        [(*key, time.seconds, time.seconds_done_twice, time.steps / time.seconds) for key, time in timed],
+    )
