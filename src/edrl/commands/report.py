@@ -30,7 +30,7 @@ class Report:
     directories: Annotated[
         tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint="")
     ]
-    """Runs, directories with runs in them at any depth, or earlier reports (their runs.json), which stand for theirs."""
+    """Runs, directories with runs in them at any depth, or earlier reports (a runs.json), which stand for theirs."""
     out: Path = Path("report-runs")
     """Where to write."""
 
