@@ -1,6 +1,7 @@
 """Studies: planned, grown, run on this machine, looked at."""
 
 import dataclasses
+import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from edrl.commands.suite import Suite
 from edrl.deep.checkpoint import found, write_text
 from edrl.deep.config import Config, preset
+from edrl.studies import local
 from edrl.studies.estimate import estimate, sizes_of
 from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
 from edrl.studies.status import look_at
@@ -64,6 +66,21 @@ def test_mistakes_in_a_plan_are_named(change: dict[str, Any], words: str) -> Non
         plan(arguments["games"], arguments["agents"], arguments["seeds"], "minatar", arguments["settings"])
     with pytest.raises(ValueError, match="NAME=VALUE"):
         parse_settings(["steps"])
+
+
+def test_runs_at_once_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(os, "sched_getaffinity"):
+        assert local._shares_of_cores(2, 1) == [None, None]
+        return
+    core = max(os.sched_getaffinity(0))
+    process = local._start(tmp_path, "run", 1, {core})
+    assert os.sched_getaffinity(process.pid) == {core}
+    process.kill()
+    local._let_go(process)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5, 7, 8})
+    assert local._shares_of_cores(2, 1) == [{0, 2}, {5, 7}]
+    assert local._shares_of_cores(1, 1) == [{0, 2, 5, 7, 8}]
+    assert local._shares_of_cores(3, 2) == [None] * 3
 
 
 def test_a_study_grows_but_does_not_change(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Runs on this machine: a process for each, as many at once as fit."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -23,15 +24,18 @@ def run_here(
     Ctrl-C ends all of them after they have saved.
     """
     waiting, working, failed = list(runs), dict[str, "subprocess.Popen[bytes]"](), list[str]()
+    free, taken = _shares_of_cores(jobs, threads), dict[str, set[int] | None]()
     try:
         while waiting or working:
-            while waiting and len(working) < jobs:
+            while waiting and free:
                 run = waiting.pop(0)
-                working[run.name] = _start(study, run.name, threads)
+                taken[run.name] = free.pop(0)
+                working[run.name] = _start(study, run.name, threads, taken[run.name])
             time.sleep(_PAUSE)
             for name, process in list(working.items()):
                 if process.poll() is not None:
                     _let_go(working.pop(name))
+                    free.append(taken.pop(name))
                     if process.returncode:
                         failed.append(name)
                         note_failure(study / name, _cause(process.returncode))
@@ -44,11 +48,22 @@ def run_here(
     return failed
 
 
-def _start(study: Path, name: str, threads: int) -> "subprocess.Popen[bytes]":
+def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
+    """Cores for each of the runs that are worked on at once, or none where there are too few, or the system has no say.
+
+    A run's work goes to and fro between Python's thread and XLA's: on a core of its own it loses nothing by that, but
+    among cores that other runs use it waits for one of them each time.
+    """
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    share = len(cores) // jobs
+    return [set(cores[job * share : (job + 1) * share]) if share >= threads else None for job in range(jobs)]
+
+
+def _start(study: Path, name: str, threads: int, cores: set[int] | None) -> "subprocess.Popen[bytes]":
     out = study / name
     out.mkdir(parents=True, exist_ok=True)
     with (out / "log.txt").open("ab") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "edrl.studies.worker", str(study), name],
             # What one run has compiled, the others need not.
             env={"JAX_COMPILATION_CACHE_DIR": str(study.absolute() / "compiled"), **os.environ, THREADS: str(threads)},
@@ -57,6 +72,10 @@ def _start(study: Path, name: str, threads: int) -> "subprocess.Popen[bytes]":
             stderr=log,
             start_new_session=True,  # Ctrl-C is the driver's, which passes it on
         )
+    if cores is not None:
+        with contextlib.suppress(OSError):  # it may have ended already, and cores are no condition
+            os.sched_setaffinity(process.pid, cores)  # before it has threads, which then have the same
+    return process
 
 
 def _let_go(process: "subprocess.Popen[bytes]") -> None:
