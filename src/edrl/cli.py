@@ -10,12 +10,13 @@ from typing import Annotated
 
 import tyro
 
+from edrl.commands.evaluate import Evaluate
 from edrl.commands.play import Play
 from edrl.commands.report import Report
 from edrl.commands.reproduce import Reproduce
 from edrl.commands.search import Search
 from edrl.commands.suite import Suite
-from edrl.commands.train import Evaluate, Settings, Train
+from edrl.commands.train import Settings, Train
 from edrl.deep.config import PRESETS, PresetName, read_config
 
 _ABOUT = "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."

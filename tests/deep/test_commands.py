@@ -13,10 +13,13 @@ from PIL import Image
 
 from edrl import Quantiles, cli
 from edrl.commands import film
+from edrl.commands.evaluate import Evaluate
 from edrl.commands.play import Play, picture
-from edrl.commands.train import Evaluate, Train
+from edrl.commands.train import Train
 from edrl.core.particles import Particles
+from edrl.deep.calibration import Returns
 from edrl.deep.config import in_order, preset
+from edrl.deep.evaluate import Moment
 from edrl.deep.train import Run
 from edrl.studies.plan import plan
 from edrl.studies.work import locked
@@ -147,12 +150,30 @@ def test_ctrl_c_gives_no_traceback(
     def interrupted(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edrl.commands.train.evaluate", interrupted)
+    monkeypatch.setattr("edrl.commands.evaluate.evaluate", interrupted)
     monkeypatch.setattr(sys, "argv", ["edrl", "evaluate", str(run)])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "Interrupted.\n"
+    assert capsys.readouterr().err.strip() == "Interrupted."
+
+
+def test_ctrl_c_keeps_what_has_been_evaluated(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch, ended = Returns.watch, []
+
+    def interrupted(self: Returns, moment: Moment) -> None:
+        if len(ended) == 2:
+            raise KeyboardInterrupt
+        watch(self, moment)
+        ended.extend([True] * moment.after.ended)
+
+    assert Evaluate(run, episodes=2)() == 0
+    whole = _printed(capsys)
+    monkeypatch.setattr(Returns, "watch", interrupted)
+    assert Evaluate(run, episodes=5)() == 130
+    assert _printed(capsys) == whole.replace("2 episodes", "2 of 5 episodes")
 
 
 def test_a_wrong_setting_is_named_as_it_was_given(

@@ -1,22 +1,18 @@
-"""`edrl train` and `edrl evaluate`."""
+"""`edrl train`."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
-from scipy.stats import bootstrap
 
-from edrl.core.check import check_count, check_directory, fail
+from edrl.core.check import check_directory, fail
 from edrl.deep import checkpoint
-from edrl.deep.calibration import Returns
 from edrl.deep.config import Config, PresetName, read_config
 from edrl.deep.environments import make
-from edrl.deep.evaluate import evaluate
 from edrl.deep.train import Listener, Run, build_agent, resume, train
 from edrl.studies.work import Taken, locked
 
@@ -141,44 +137,3 @@ def load_run(out: Path) -> Run:
     run.load_learner(kept)
     run.step = kept.step
     return run
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Play episodes with a trained agent: its mean score with a 95 % interval, and the returns that it got beside the
-    return distributions that it has learnt."""
-
-    run: tyro.conf.Positional[Path]
-    """The run's directory."""
-    episodes: int = 30
-    """How many."""
-    seed: int = 1_000_000
-    """Of the environment and of random actions."""
-
-    def __call__(self) -> int:
-        """Play, and return the exit status."""
-        console = Console()
-        try:
-            check_count("episodes", self.episodes, 1)
-            loaded = load_run(self.run)
-        except (ValueError, ImportError, checkpoint.CheckpointError) as error:
-            console.print(Text(str(error), style="red"), soft_wrap=True)
-            return 2
-        config = loaded.config
-        environment = make(config.env, seed=self.seed, sticky=config.sticky)
-        returns = Returns(config.gamma)
-        result = evaluate(
-            loaded.agent, loaded.learner.online, environment, self.seed, config.evaluate_epsilon,
-            episodes=self.episodes, watch=returns.watch,
-        )  # fmt: skip
-        scores = np.asarray(result.scores)
-        text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
-        text += f" mean score {scores.mean():.2f}"
-        if len(scores) > 1 and scores.std() > 0:
-            interval = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval
-            text += f", 95 % interval {interval.low:.2f} to {interval.high:.2f}"
-        console.print(f"{text}, {len(scores)} episodes", soft_wrap=True, highlight=False)
-        seen = returns.against(loaded.agent, loaded.learner.online)
-        if seen is not None:
-            console.print(str(seen), soft_wrap=True, highlight=False)
-        return 0

@@ -72,14 +72,15 @@ def evaluate(
     steps: int | None = None,
     episodes: int | None = None,
     watch: Callable[[Moment], None] = lambda moment: None,
+    found: Evaluation | None = None,
 ) -> Evaluation:
     """Play epsilon-greedily for a number of steps, or of episodes.
 
     An episode that the steps cut short counts only if there is no other. `watch` sees every step; it may raise, to
-    break it off.
+    break it off. What is played is added to `found`, which outlives that.
     """
     rng = np.random.default_rng(seed)
-    found = Evaluation()
+    found = Evaluation() if found is None else found
     history = history_for(environment)
     history.begin(environment.reset())
     score, length, taken = 0.0, 0, 0
