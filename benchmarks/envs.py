@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.timing import seconds
 from edrl.deep.config import preset
-from edrl.deep.train import Run
+from edrl.deep.run import Run
 
 ENVS = (1, 4, 16)
 _LEARN_AFTER, _STEPS, _ROUNDS = 1_600, 1_600, 7

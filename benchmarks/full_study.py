@@ -103,7 +103,7 @@ def _act_seconds(steps: int = 300) -> float:
     """Of choosing an action on this machine's CPU."""
     import jax
 
-    from edrl.deep.train import build_agent
+    from edrl.deep.run import build_agent
 
     environment = make("pong", seed=0)
     agent = build_agent(CONFIG, environment)

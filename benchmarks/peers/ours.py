@@ -9,7 +9,7 @@ import jax
 from benchmarks.peers.gate import Gate
 from benchmarks.peers.tasks import TASKS
 from edrl.deep.config import preset
-from edrl.deep.train import Run
+from edrl.deep.run import Run
 
 
 def main(game: str, agent: str) -> None:

@@ -20,7 +20,7 @@ from edrl.core.particles import Particles
 from edrl.deep.calibration import Returns
 from edrl.deep.config import in_order, preset
 from edrl.deep.evaluate import Moment
-from edrl.deep.train import Run
+from edrl.deep.run import Run
 from edrl.studies.plan import plan
 from edrl.studies.work import locked
 

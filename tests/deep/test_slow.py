@@ -12,7 +12,8 @@ import pytest
 
 from edrl.deep.checkpoint import found
 from edrl.deep.config import AGENTS, Config, preset
-from edrl.deep.train import TABLES, train
+from edrl.deep.run import TABLES
+from edrl.deep.train import train
 
 pytestmark = pytest.mark.slow
 

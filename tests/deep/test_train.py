@@ -20,7 +20,8 @@ from tests.deep.probes import KINDS, Probe
 from edrl.core.families import Expectiles
 from edrl.deep import checkpoint, segments
 from edrl.deep.config import AGENTS, Config, preset
-from edrl.deep.train import CALIBRATION, TABLES, Run, resume, train
+from edrl.deep.run import CALIBRATION, TABLES, Run
+from edrl.deep.train import resume, train
 from edrl.studies.work import is_done
 
 SMALL: dict[str, Any] = {

@@ -12,7 +12,7 @@ from tests.report.test_page import Collector
 from edrl import cli
 from edrl.commands.report import Report
 from edrl.deep.config import preset
-from edrl.deep.train import CALIBRATION
+from edrl.deep.run import CALIBRATION
 from edrl.experiments.experiment import read_csv, select, write_csv
 from edrl.studies.report import write_report
 from edrl.studies.results import random_scores, read_study

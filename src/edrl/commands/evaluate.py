@@ -16,7 +16,7 @@ from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
 from edrl.deep.environments import make
 from edrl.deep.evaluate import Evaluation, Moment, evaluate
-from edrl.deep.train import Run
+from edrl.deep.run import Run
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from edrl.deep import checkpoint
 from edrl.deep.environments import make
 from edrl.deep.evaluate import history_for
 from edrl.deep.pictures import ACTION_COLOURS
-from edrl.deep.train import Run
+from edrl.deep.run import Run
 from edrl.report import style
 
 _HEIGHT = 320  # pixels of a picture

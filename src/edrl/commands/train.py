@@ -13,7 +13,8 @@ from edrl.core.check import check_directory, fail
 from edrl.deep import checkpoint
 from edrl.deep.config import Config, PresetName, read_config
 from edrl.deep.environments import make
-from edrl.deep.train import Listener, Run, build_agent, resume, train
+from edrl.deep.run import Run, build_agent
+from edrl.deep.train import Listener, resume, train
 from edrl.studies.work import Taken, locked
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from edrl.core.check import fail
 from edrl.deep.calibration import Calibration
 from edrl.deep.config import Config, read_config
-from edrl.deep.train import CALIBRATION
+from edrl.deep.run import CALIBRATION
 from edrl.experiments.experiment import Table
 from edrl.studies.work import is_done, steps_done
 
