@@ -13,7 +13,7 @@ from typing import Any
 from edrl.deep.config import in_order
 from edrl.experiments.experiment import Table, read_csv, select, write_csv
 from edrl.studies.figures import label
-from edrl.studies.runs import RUNS
+from edrl.studies.runs import RUNS, read_runs
 from edrl.studies.search import best, means
 
 RESULTS = Path(__file__).parent
@@ -25,7 +25,7 @@ BEGIN, END = "<!-- tables: written by docs/results/update.py -->", "<!-- end of 
 def block(name: str) -> str:
     """What stands between the marks of a page: tables of what lies in its directory."""
     games = read_csv(RESULTS / name / "games.csv")
-    parts = [_progress(read_csv(RESULTS / name / "scores.csv")), _games(games)]
+    parts = [_progress(name), _games(games)]
     if len(set(games["env"])) > 1:
         parts.append(_aggregates(read_csv(RESULTS / name / "aggregates.csv")))
         parts.append(_improvement(read_csv(RESULTS / name / "improvement.csv")))
@@ -63,12 +63,15 @@ def _markdown(head: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _progress(rows: Table) -> str:
-    runs, unfinished, planned = len(rows["agent"]), len(rows["agent"]) - sum(rows["finished"]), max(rows["planned"])
-    if not unfinished:
-        return f"{runs} runs of {planned:,} agent steps.\n"
-    reached = f"{min(rows['reached']):,} to {max(rows['reached']):,} of {planned:,} agent steps"
-    return f"Unfinished: {unfinished} of {runs} runs; they have come to {reached}.\n"
+def _progress(name: str) -> str:
+    """How many runs there are, and how many are still to come."""
+    rows = read_csv(RESULTS / name / "scores.csv")
+    finished, steps = sum(rows["finished"]), max(rows["planned"])
+    runs = RESULTS / name / RUNS  # older results lack it; they are whole
+    planned = max(len(rows["agent"]), len(read_runs(runs)[1]) if runs.exists() else 0)
+    if finished == planned:
+        return f"{finished} runs of {steps:,} agent steps.\n"
+    return f"**{finished} of {planned} runs** have come to {steps:,} agent steps so far; the others do not count.\n"
 
 
 def _games(rows: Table) -> str:
