@@ -32,8 +32,8 @@ SHORT = {
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_cartpole_is_solved(agent: str, tmp_path: Path) -> None:
-    """475 of 500 in an evaluation, the bound at which Gymnasium calls CartPole-v1 solved, by one of three seeds: by which
-    depends on last digits, and so on the machine."""
+    """475 of 500 in an evaluation, the bound at which Gymnasium calls CartPole-v1 solved, by one of three seeds: which
+    one depends on last digits, and so on the machine."""
     size = {"dqn": None, "c51": 51, "qr-dqn-imputation": 5}.get(agent, 11)
     batch = 32 if agent == "qr-dqn-imputation" else 128  # its imputation iterates: minutes, not seconds
     evaluations: list[list[float]] = []
