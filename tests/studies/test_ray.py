@@ -88,8 +88,12 @@ def test_ctrl_c_saves_on_ray_too(tmp_path: Path) -> None:
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background jobs ignore it
     threading.Thread(target=interrupt_when_it_learns, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        run_on_ray(study, [first, second], "local", cpus=os.cpu_count() or 1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_on_ray(study, [first, second], "local", cpus=os.cpu_count() or 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert int(found(study / first.name)[0].name.removeprefix("checkpoint-")) >= 500
     assert not found(study / second.name)
