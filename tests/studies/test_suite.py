@@ -254,6 +254,19 @@ def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert metrics[0] != metrics[1]
 
 
+def test_status_is_a_table_of_games_and_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = plan(["minatar/breakout", "minatar/asterix"], ["er-dqn", "dqn"], 2, "minatar", parse_settings(TINY))
+    first, *_ = write_plan(tmp_path, runs)
+    (tmp_path / first.name).mkdir(parents=True)
+    write_text(tmp_path / first.name / "failed.txt", "ValueError: no luck\n")
+    assert Suite(status=tmp_path)() == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "┃ runs done ┃ DQN ┃ ER-DQN ┃" in printed
+    assert "│ minatar/asterix │ 0 of 2 │ 0 of 2 │" in printed
+    assert "no luck" in printed
+    assert "0 done, 0 running, 1 failed, 7 waiting; 0 of 2,400 steps" in printed
+
+
 @pytest.mark.slow
 def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> None:
     """Even where SIGINT is ignored, as in what a shell starts in the background."""

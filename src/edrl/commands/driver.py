@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edrl.core.check import check_count, check_directory, check_number, fail
+from edrl.deep.config import in_order
 from edrl.studies.estimate import Estimate, estimate, fitting_jobs, kind_of, sizes_of
 from edrl.studies.local import run_here
 from edrl.studies.plan import Planned, added_to_plan, read_plan, write_plan
@@ -123,9 +124,13 @@ def _duration(hours: float) -> str:
 
 def _progress(statuses: Sequence[RunStatus]) -> Table:
     """What is running, and counts of the rest."""
-    shown = _status_table([status for status in statuses if status.state in ("running", "failed")])
+    shown = _status_table(_at_work(statuses))
     shown.caption = _counts(statuses)
     return shown
+
+
+def _at_work(statuses: Sequence[RunStatus]) -> list[RunStatus]:
+    return [status for status in statuses if status.state in ("running", "failed")]
 
 
 def _counts(statuses: Sequence[RunStatus]) -> str:
@@ -155,9 +160,27 @@ def _status_table(statuses: Sequence[RunStatus]) -> Table:
 
 def show_status(console: Console, study: Path) -> int:
     statuses = [look_at(study, run) for run in read_plan(study)]
-    console.print(_status_table(statuses))
+    console.print(_overview(statuses))
+    if at_work := _at_work(statuses):
+        console.print(_status_table(at_work))
     console.print(_counts(statuses), highlight=False)
     return 0
+
+
+def _overview(statuses: Sequence[RunStatus]) -> Table:
+    """Games by agents: how many runs are done, of how many."""
+    agents = in_order({status.agent for status in statuses})
+    table = Table("runs done", *agents)
+    for env in dict.fromkeys(status.env for status in statuses):
+        cells = []
+        for agent in agents:
+            counts = count_states([status for status in statuses if (status.env, status.agent) == (env, agent)])
+            done, planned = counts["done"], counts.total()
+            # What is wrong first, then what is going on.
+            state = next((state for state in ("failed", "running", "waiting") if counts[state]), "done")
+            cells.append(Text(f"{done} of {planned}" if planned else "", style=_COLOURS[state]))
+        table.add_row(env, *cells)
+    return table
 
 
 def _conclude(console: Console, study: Path, runs: Sequence[Planned], failed: Sequence[str]) -> int:

@@ -17,6 +17,8 @@ class RunStatus:
     """Where a run is."""
 
     name: str
+    agent: str  # as reports call it
+    env: str
     state: State
     step: int
     steps: int
@@ -36,8 +38,9 @@ def look_at(study: Path, run: Planned) -> RunStatus:
         reason = ""
     state: State = "done" if done else "running" if is_locked(out / "lock") else "failed" if reason else "waiting"
     return RunStatus(
-        run.name, state, run.config.steps if done else steps_done(out), run.config.steps, seconds_spent(out),
-        last_row(out / "evaluations.csv").get("mean", ""), machine_of(out), reason if state == "failed" else "",
+        run.name, run.config.label, run.config.env, state, run.config.steps if done else steps_done(out),
+        run.config.steps, seconds_spent(out), last_row(out / "evaluations.csv").get("mean", ""), machine_of(out),
+        reason if state == "failed" else "",
     )  # fmt: skip
 
 
