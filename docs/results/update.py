@@ -18,7 +18,7 @@ from edrl.studies.search import best, means
 
 RESULTS = Path(__file__).parent
 TABLES, PICTURES = ("games", "curves", "scores", "speed"), ("curves",)
-OVER_GAMES = ("aggregates", "improvement"), ("aggregates", "improvement-pairs")  # those of more than one game
+COMPARED = ("aggregates", "improvement"), ("aggregates", "improvement-pairs")  # of several games and seeds
 BEGIN, END = "<!-- tables: written by docs/results/update.py -->", "<!-- end of tables -->"
 
 
@@ -26,7 +26,7 @@ def block(name: str) -> str:
     """What stands between the marks of a page: tables of what lies in its directory."""
     games = read_csv(RESULTS / name / "games.csv")
     parts = [_progress(name), _games(games)]
-    if len(set(games["env"])) > 1:
+    if _compared(games):
         parts.append(_aggregates(read_csv(RESULTS / name / "aggregates.csv")))
         parts.append(_improvement(read_csv(RESULTS / name / "improvement.csv")))
     parts.append(_speed(read_csv(RESULTS / name / "speed.csv")))
@@ -41,7 +41,7 @@ def update(name: str, report: Path, search: Path | None = None) -> None:
     """Copy what the page shows, and write its tables."""
     out = RESULTS / name
     out.mkdir(exist_ok=True)
-    more = OVER_GAMES if len(set(read_csv(report / "data" / "games.csv")["env"])) > 1 else ((), ())
+    more = COMPARED if _compared(read_csv(report / "data" / "games.csv")) else ((), ())
     if read_csv(report / "data" / "calibration.csv")["agent"]:
         more = ((*more[0], "calibration"), (*more[1], "calibration"))
     for table in (*TABLES, *more[0]):
@@ -56,6 +56,11 @@ def update(name: str, report: Path, search: Path | None = None) -> None:
     page = RESULTS / f"{name}.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     page.write_text(before + block(name) + rest.split(END)[1], encoding="utf-8")
+
+
+def _compared(games: Table) -> bool:
+    """Whether agents can be compared: over several games, with intervals."""
+    return len(set(games["env"])) > 1 and max(games["seeds"]) > 1
 
 
 def _markdown(head: list[str], rows: list[list[str]]) -> str:
@@ -123,8 +128,9 @@ def _speed(rows: Table) -> str:
     lines = []
     for agent in in_order(set(rows["agent"])):
         speeds = [float(speed) for speed in select(rows, agent=agent)["steps_per_second"]]
-        lines.append([agent, f"{median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f})"])
-    return f"Agent steps a second, evaluations included, median over runs:\n\n{_markdown(['', 'steps/s'], lines)}"
+        lines.append([agent, _median(speeds, ",.0f")])
+    text = "Agent steps a second, evaluations included, median over runs (least to most)"
+    return f"{text}:\n\n{_markdown(['', 'steps/s'], lines)}"
 
 
 def _calibration(rows: Table) -> str:
@@ -133,13 +139,17 @@ def _calibration(rows: Table) -> str:
     lines = []
     for env in dict.fromkeys(rows["env"]):
         found = [select(rows, env=env, agent=agent) for agent in agents]
-        lines.append([label(env), *(_spread_ratio(one["spread"] / one["scatter"]) for one in found)])
+        lines.append([label(env), *(_median(one["spread"] / one["scatter"], ".2g") for one in found)])
     text = "The learnt standard deviation of returns as a multiple of how far they scatter around what was expected"
     return f"{text}, median over seeds (least to most):\n\n{_markdown(['', *agents], lines)}"
 
 
-def _spread_ratio(ratios: Any) -> str:
-    return f"{median(ratios):.2g} ({min(ratios):.2g} to {max(ratios):.2g})" if len(ratios) else "–"
+def _median(numbers: Any, form: str) -> str:
+    """With the least and the most, if there are several."""
+    if not len(numbers):
+        return "–"
+    between = f" ({min(numbers):{form}} to {max(numbers):{form}})" if len(numbers) > 1 else ""
+    return f"{median(numbers):{form}}{between}"
 
 
 def _search(rows: Table) -> str:

@@ -24,7 +24,7 @@ class Report:
     OUT/runs.json, and ends with a table of interquartile means.
 
     Examples: `edrl report studies/minatar`, `edrl report runs/pong runs/breakout --out report-two`,
-    `edrl report docs/results/minatar5 studies/mine`, which sets yours beside ours.
+    `edrl report docs/results/minatar5-1m studies/mine`, which sets yours beside ours.
     """
 
     directories: Annotated[
