@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks.full_study import table
 from benchmarks.noise import noise_table
 
 from edrl.experiments import EXPERIMENTS
+from edrl.studies.runs import read_runs
 
 ROOT = Path(__file__).parents[1]
 
@@ -72,3 +74,18 @@ def test_imputation_from_noise_is_as_it_was_measured() -> None:
 def test_results_show_the_tables_that_lie_beside_them(page: str) -> None:
     update = module("docs/results/update.py")
     assert update.block(page) in (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8")
+
+
+def test_the_widths_of_c51_are_those_of_its_runs() -> None:
+    """What the discount leaves after each renewal of the target network, and what was learnt (minatar5-1m.md)."""
+    runs, _ = read_runs(ROOT / "docs/results/minatar5-1m/runs.json")
+    (run,) = [run for run in runs if run.key == ("C51", "minatar/freeway", 0)]
+    low, high = run.config.support
+    uniform = np.linspace(low, high, 51).std()
+    shown = [run.calibration["step"].index(step) for step in (100_000, 300_000, 500_000, 800_000, 1_000_000)]
+    renewals = [(run.calibration["step"][at] - run.config.learn_after) // run.config.target_every for at in shown]
+    left = [f"{uniform * run.config.gamma**count:.1f}" for count in renewals]
+    learnt = [f"{run.calibration['spread'][at]:.1f}" for at in shown]
+    page = " ".join((ROOT / "docs/results/minatar5-1m.md").read_text(encoding="utf-8").split())
+    for numbers in (left, learnt):
+        assert f"{', '.join(numbers[:-1])} and {numbers[-1]}" in page
