@@ -153,15 +153,18 @@ def _median(numbers: Any, form: str) -> str:
 
 
 def _search(rows: Table) -> str:
+    """Final scores of every value in each game, and what decides: their normalised mean."""
     values = sorted(set(rows["value"]), key=float)
+    games = list(dict.fromkeys(rows["env"]))
     averaged, chosen = means(rows), best(rows)
-    lines = [
-        [agent, *(f"**{averaged[agent, v]:.2f}**" if v == value else f"{averaged[agent, v]:.2f}" for v in values)]
-        for agent, value in chosen.items()
-    ]
-    games = ", ".join(label(env) for env in dict.fromkeys(rows["env"]))
-    head = ["", *(f"{value:g}" for value in values)]
-    return f"The search, normalised final scores averaged over {games} (the best in bold):\n\n{_markdown(head, lines)}"
+    lines = []
+    for agent, value in chosen.items():
+        finals = [[f"{select(rows, agent=agent, env=env, value=v)['final'][0]:.1f}" for v in values] for env in games]
+        decisive = [f"**{averaged[agent, v]:.2f}**" if v == value else f"{averaged[agent, v]:.2f}" for v in values]
+        lines.append([agent, *("; ".join(listed) for listed in (*finals, decisive))])
+    tried = "; ".join(f"{value:g}" for value in values)
+    text = f"The search: final scores with {tried}, and the mean of normalised ones"
+    return f"{text} (the best in bold):\n\n{_markdown(['', *map(label, games), 'normalised'], lines)}"
 
 
 if __name__ == "__main__":
