@@ -170,7 +170,10 @@ def show_status(console: Console, study: Path) -> int:
 def _overview(statuses: Sequence[RunStatus]) -> Table:
     """Games by agents: how many runs are done, of how many."""
     agents = in_order({status.agent for status in statuses})
-    table = Table("runs done", *agents)
+    table = Table()
+    table.add_column("runs done", no_wrap=True)
+    for agent in agents:
+        table.add_column(agent, overflow="fold")  # whole in a narrow terminal, too
     for env in dict.fromkeys(status.env for status in statuses):
         cells = []
         for agent in agents:
