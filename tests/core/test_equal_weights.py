@@ -1,5 +1,8 @@
 """The paper's imputation (Equations (7) and (8)): the batched solver and the SciPy procedure it is compared with."""
 
+import os
+import signal
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from edrl.core.families import Expectiles, HuberQuantiles, Moments
+from edrl.core.imputation import scipy_reference
 from edrl.core.imputation.equal_weights import EqualWeights
 from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot, solve_rows
 from edrl.core.particles import Particles
@@ -200,6 +204,21 @@ def test_scipy_inside_compiled_and_mapped_functions(strategy, family):
         mapped = jax.jit(jax.vmap(lambda v: strategy(family, v)))(jnp.asarray(values))
     for other in (compiled, mapped, strategy(family, values.reshape(2, 2, 3))):
         np.testing.assert_array_equal(np.reshape(other.atoms, batch.atoms.shape), batch.atoms)
+
+
+def test_processes_that_are_told_to_end_still_help_their_parent_to_save():
+    """Clusters and containers tell all processes of a job at once."""
+    family, values = Expectiles(3), np.array([[-1.0, 0.0, 1.0], [0.0, 1.0, 2.5]])
+    expected, _ = solve_rows(family, values, processes=3)
+    pool = scipy_reference._pool(3)
+    while {future.result() for future in [pool.submit(os.getpid) for _ in range(50)]} != set(pool._processes):
+        pass  # until all have begun
+    for number in list(pool._processes):
+        os.kill(number, signal.SIGTERM)
+    time.sleep(0.2)
+    np.testing.assert_array_equal(solve_rows(family, values, processes=3)[0], expected)
+    pool.shutdown()
+    scipy_reference._pool.cache_clear()
 
 
 def test_scipy_over_processes_gives_the_same():

@@ -21,8 +21,8 @@ from edrl.deep.calibration import Returns
 from edrl.deep.config import in_order, preset
 from edrl.deep.evaluate import Moment
 from edrl.deep.run import Run
+from edrl.studies.locks import locked
 from edrl.studies.plan import plan
-from edrl.studies.work import locked
 
 SMALL = preset(
     "minatar", steps=150, replay=200, learn_after=50, log_every=50, evaluate_every=100, evaluate_steps=30,

@@ -1,5 +1,6 @@
 """A study on a Ray cluster of several nodes, one of which is killed: the same numbers as without any of that."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -74,6 +75,34 @@ def test_a_node_dies_and_nothing_is_lost(graceful: bool, tmp_path: Path) -> None
     assert sorted(begun) == [1, 1, 2]
     resumed = next(run for run, count in zip(runs, begun, strict=True) if count == 2)
     assert '"step": 0' not in (there / resumed.name / "made.json").read_text()
+
+
+def test_a_worker_that_is_told_to_end_goes_on_elsewhere(tmp_path: Path) -> None:
+    """As a cluster's scheduler does that wants a node back, and not as one cancels a task."""
+    pytest.importorskip("ray")
+    study = tmp_path / "study"
+    run = planned(study)[0]
+    told: list[int] = []
+
+    def tell_it_to_end() -> None:
+        while steps_done(study / run.name) < 900:
+            time.sleep(0.05)
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if process.joinpath("cmdline").read_bytes().startswith(b"ray::_work"):
+                    told.append(int(process.name))
+        for number in told:
+            os.kill(number, signal.SIGTERM)
+
+    teller = threading.Thread(target=tell_it_to_end)
+    teller.start()
+    try:
+        assert run_on_ray(study, [run], "local", cpus=1) == []
+    finally:
+        teller.join()
+    assert len(told) == 1
+    assert is_done(study, run.name, run.config)
+    assert (study / run.name / "made.json").read_text().count('"commit"') == 2
 
 
 def test_ctrl_c_saves_on_ray_too(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Studies: planned, grown, run on this machine, looked at."""
 
 import dataclasses
+import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -15,11 +17,14 @@ import pytest
 from edrl.commands.suite import Suite
 from edrl.deep.checkpoint import found, write_text
 from edrl.deep.config import Config, preset
-from edrl.studies import local
-from edrl.studies.estimate import estimate, sizes_of
+from edrl.deep.train import resume
+from edrl.studies import estimate as estimates
+from edrl.studies import local, machine
+from edrl.studies.estimate import estimate, fitting_jobs, sizes_of
+from edrl.studies.locks import Taken, is_locked, locked
 from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
 from edrl.studies.status import look_at
-from edrl.studies.work import Taken, is_done, is_locked, last_row, locked, work
+from edrl.studies.work import forget_failure, is_done, last_row, note_failure, seconds_spent, why_failed, work
 
 TINY = (
     "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",
@@ -167,6 +172,9 @@ def test_two_agents_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ValueError, match="called Stat in reports"):
         plan(["minatar/breakout"], ["one:Stat", "other:Stat"], 1, "minatar")
+    write_plan(tmp_path, plan(["minatar/breakout"], ["one:Stat"], 1, "minatar"))
+    with pytest.raises(ValueError, match="called Stat in reports"):  # later, too
+        write_plan(tmp_path, plan(["minatar/breakout"], ["other:Stat"], 1, "minatar"))
     ours, theirs = plan(["minatar/breakout"], ["dqn", "mine:DQN"], 1, "minatar")
     assert (ours.config.label, theirs.config.label) == ("DQN", "mine:DQN")
 
@@ -187,6 +195,88 @@ def test_locks_keep_others_out(tmp_path: Path) -> None:
         with pytest.raises(Taken, match="somebody else"), locked(tmp_path / "lock"):
             pass
     assert not is_locked(tmp_path / "lock")
+
+
+def test_locks_on_file_systems_of_other_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS refuses a shared lock to who cannot read, and an exclusive one to who cannot write; some have no locks."""
+
+    def as_on_nfs(file: Any, kind: int) -> None:
+        if not (file.readable() if kind & fcntl.LOCK_SH else file.writable()):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+
+    def without(file: Any, kind: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", as_on_nfs)
+    with locked(tmp_path / "lock"):
+        assert not is_locked(tmp_path / "lock")
+    monkeypatch.setattr(fcntl, "flock", without)
+    with pytest.raises(OSError, match="does not lock files"), locked(tmp_path / "lock"):
+        pass
+
+
+def test_as_many_runs_at_once_as_a_container_has_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = plan(["minatar/breakout"], ["dqn"], 1, "minatar")
+    largest = sizes_of(runs[0].config).memory
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    monkeypatch.setattr(machine, "_LIMITS", tmp_path)
+    assert machine.core_count() == 64
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert machine.core_count() == 64
+    (tmp_path / "cpu.max").write_text("650000 100000\n")
+    assert machine.core_count() == 6
+    (tmp_path / "memory.max").write_text(f"{int(3.5 * largest)}\n")
+    (tmp_path / "memory.current").write_text(f"{int(2 * largest)}\n")
+    (tmp_path / "memory.stat").write_text(f"anon 7\ninactive_file {int(largest)}\n")
+    assert machine.free_memory() == pytest.approx(2.5 * largest)
+    assert fitting_jobs(runs, 1) == 2
+    monkeypatch.setattr(estimates, "free_memory", lambda: float("inf"))  # a system that does not say
+    assert fitting_jobs(runs, 2) == 3
+
+
+def test_time_is_counted_though_a_row_was_cut_short(tmp_path: Path) -> None:
+    """By a full disk: the next row must not run into it, and what is not whole does not count."""
+    settings = parse_settings((*TINY, "steps=100"))
+    (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", settings))
+    work(tmp_path, run.name)
+    timing = tmp_path / run.name / "timing.csv"
+    for cut in ("1", "1\n", "100,1220000,33.1\n", "100,seconds\n"):
+        timing.write_text(f"step,seconds\n50,2.5\n{cut}")
+        assert seconds_spent(tmp_path / run.name) == 2.5
+    timing.write_text("step,seconds\n50,2.5\n1")
+    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=150))])
+    work(tmp_path, longer.name)
+    assert timing.read_text().split("\n")[2:4][0] == "1"
+    assert timing.read_text().split("\n")[3].startswith("150,")
+
+
+def test_a_run_that_somebody_has_lengthened_is_done(tmp_path: Path) -> None:
+    (run,) = write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings((*TINY, "steps=100")))
+    )
+    work(tmp_path, run.name)
+    resume(tmp_path / run.name, steps=250)  # beyond the checkpoints that are kept
+    assert is_done(tmp_path, run.name, run.config)
+    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=300))])
+    assert not is_done(tmp_path, run.name, longer.config)
+    work(tmp_path, run.name)
+    assert is_done(tmp_path, run.name, longer.config)
+    config = tmp_path / run.name / "config.json"
+    write_text(config, dataclasses.replace(longer.config, steps=350).to_json())  # and one stopped on its way
+    (again,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=340))])
+    work(tmp_path, run.name)
+    assert is_done(tmp_path, run.name, again.config)
+
+
+def test_a_failure_is_told_once_and_of_the_last_time(tmp_path: Path) -> None:
+    assert why_failed(tmp_path / "run") == ""
+    note_failure(tmp_path / "run", "killed")
+    note_failure(tmp_path / "run", "exit status 1")
+    assert why_failed(tmp_path / "run") == "killed"
+    forget_failure(tmp_path / "run")
+    (tmp_path / "run" / "failed.txt").touch()  # by a full disk
+    note_failure(tmp_path / "run", "exit status 1")
+    assert why_failed(tmp_path / "run") == "exit status 1"
 
 
 def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
@@ -217,8 +307,10 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
     assert "other settings" in look_at(tmp_path, second).reason
     with locked(tmp_path / second.name / "lock"):
         assert look_at(tmp_path, second).state == "running"
+        forget_failure(tmp_path / second.name)
         with pytest.raises(Taken):
             work(tmp_path, second.name, patience=0)
+    assert "somebody else" in look_at(tmp_path, second).reason
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ from edrl.core.check import check_count, check_directory, check_number, fail
 from edrl.deep.config import in_order
 from edrl.studies.estimate import Estimate, estimate, fitting_jobs, kind_of, sizes_of
 from edrl.studies.local import run_here
+from edrl.studies.locks import Taken, locked
 from edrl.studies.plan import Planned, added_to_plan, read_plan, write_plan
 from edrl.studies.ray_backend import run_on_ray
 from edrl.studies.status import RunStatus, count_states, look_at
-from edrl.studies.work import Taken, is_done, locked
+from edrl.studies.work import forget_failure, is_done
 
 _SECONDS = 2.0  # between two looks at the runs
 _COLOURS = {"done": "green", "running": "cyan", "failed": "red", "waiting": "dim"}
@@ -84,6 +85,8 @@ class Driver:
         return jobs
 
     def _work(self, left: Sequence[Planned], runs: Sequence[Planned], jobs: int) -> list[str]:
+        for run in left:
+            forget_failure(self.out / run.name)
         with Live(console=self.console, refresh_per_second=1, transient=True) as live:
             done: dict[str, RunStatus] = {}
             looked = [0.0]

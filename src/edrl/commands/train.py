@@ -15,7 +15,7 @@ from edrl.deep.config import Config, PresetName, read_config
 from edrl.deep.environments import make
 from edrl.deep.run import Run, build_agent
 from edrl.deep.train import Listener, resume, train
-from edrl.studies.work import Taken, locked
+from edrl.studies.locks import Taken, locked
 
 
 class Settings(Config):

@@ -295,12 +295,21 @@ class Run:
         for name, size in state["files"].items():
             with (self.out / name).open("r+") as file:
                 file.truncate(size)  # what was logged after the checkpoint will be logged again
+        _end_last_line(self.out / "timing.csv")  # its rows stay: time is spent, whatever was lost
         for name in TABLES.keys() - state["files"].keys():  # a table that edrl did not write when the run was begun
             checkpoint.write_text(self.out / name, _head(TABLES[name]))
 
 
 def _head(columns: tuple[str, ...]) -> str:
     return ",".join(columns) + "\n"
+
+
+def _end_last_line(path: Path) -> None:
+    """One that was cut short, by a full disk or the end of a process, must not run into the next."""
+    text = path.read_bytes() if path.exists() else b""
+    if text and not text.endswith(b"\n"):
+        with path.open("ab") as file:
+            file.write(b"\n")
 
 
 def _size_on_disk(path: Path) -> int:

@@ -117,23 +117,26 @@ def _go_on(run: Run, listen: Listener) -> Run:
                 run.log_time(now - timed)
                 timed = now
             if stop and run.unfinished:
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt(stop)
     return run
 
 
 @contextlib.contextmanager
-def _until_interrupted() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C, and the wish of a system that a process end, are noticed between two steps: what is saved is whole."""
+def _until_interrupted() -> Iterator[Callable[[], int]]:
+    """Ctrl-C, and the wish of a system that a process end, are noticed between two steps: what is saved is whole.
+
+    Yields what tells the signal that came, or 0.
+    """
     noticed: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False  # signals are not this thread's: whoever runs it decides when it stops
+        yield lambda: 0  # signals are not this thread's: whoever runs it decides when it stops
         return
     before = {
         number: signal.signal(number, lambda number, _: noticed.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        yield lambda: bool(noticed)
+        yield lambda: noticed[0] if noticed else 0
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set by Python

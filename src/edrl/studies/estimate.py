@@ -19,6 +19,7 @@ from edrl.deep.checkpoint import KEPT
 from edrl.deep.config import THREADS, Config
 from edrl.deep.environments import make
 from edrl.deep.run import Run, build_agent
+from edrl.studies.machine import core_count, free_memory
 from edrl.studies.plan import Planned
 from edrl.studies.work import is_done, seconds_spent, steps_done
 
@@ -76,22 +77,13 @@ def sizes_of(config: Config) -> Sizes:
 
 def fitting_jobs(runs: Sequence[Planned], threads: int) -> int:
     """How many runs at once this machine has the cores and the memory for."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     largest = max(sizes_of(kind_of(run.config)).memory for run in runs)
-    return max(1, min(cores // threads, int(0.9 * _free_memory() / largest)))
+    return max(1, int(min(core_count() // threads, 0.9 * free_memory() / largest)))
 
 
 def kind_of(config: Config) -> Config:
     """What runs that differ in their seeds have in common."""
     return dataclasses.replace(config, seed=0)
-
-
-def _free_memory() -> float:
-    try:
-        lines = Path("/proc/meminfo").read_text().split("\n")
-        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return float("inf")
 
 
 def _speeds(study: Path, runs: Sequence[Planned], wanted: dict[str, Config], threads: int) -> dict[str, float]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edrl.deep.config import THREADS
+from edrl.studies.machine import cores
 from edrl.studies.plan import Planned
 from edrl.studies.work import note_failure
 
@@ -54,12 +55,12 @@ def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
     A run's work goes to and fro between Python's thread and XLA's: on a core of its own it loses nothing by that, but
     among cores that other runs use it waits for one of them each time.
     """
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    share = len(cores) // jobs
-    return [set(cores[job * share : (job + 1) * share]) if share >= threads else None for job in range(jobs)]
+    there = cores()
+    share = len(there) // jobs
+    return [set(there[job * share : (job + 1) * share]) if share >= threads else None for job in range(jobs)]
 
 
-def _start(study: Path, name: str, threads: int, cores: set[int] | None) -> "subprocess.Popen[bytes]":
+def _start(study: Path, name: str, threads: int, own: set[int] | None) -> "subprocess.Popen[bytes]":
     out = study / name
     out.mkdir(parents=True, exist_ok=True)
     with (out / "log.txt").open("ab") as log:
@@ -72,9 +73,9 @@ def _start(study: Path, name: str, threads: int, cores: set[int] | None) -> "sub
             stderr=log,
             start_new_session=True,  # Ctrl-C is the driver's, which passes it on
         )
-    if cores is not None:
+    if own is not None:
         with contextlib.suppress(OSError):  # it may have ended already, and cores are no condition
-            os.sched_setaffinity(process.pid, cores)  # before it has threads, which then have the same
+            os.sched_setaffinity(process.pid, own)  # before it has threads, which then have the same
     return process
 
 

@@ -66,11 +66,18 @@ def plan(
         for game in listed
         for agent in agents
     ]
-    labels = [run.config.label for run in runs[: len(agents)]]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise fail("agents", list(agents), f"two of them would be called {label} in reports: rename one")
+    _check_labels(runs)
     return runs
+
+
+def _check_labels(runs: Sequence[Planned]) -> None:
+    """An agent is called by one name in reports, and no two by the same."""
+    directories: dict[str, str] = {}
+    for run in runs:
+        agent = run.name.split("/")[-2]
+        if directories.setdefault(run.config.label, agent) != agent:
+            both = [directories[run.config.label], agent]
+            raise fail("agents", both, f"two of them would be called {run.config.label} in reports: rename one")
 
 
 def _as_directory(name: str) -> str:
@@ -128,7 +135,9 @@ def added_to_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
         old = before.get(run.name)
         if old is not None:
             _check_growth(old, run)
-    return list((before | {run.name: run for run in runs}).values())
+    merged = list((before | {run.name: run for run in runs}).values())
+    _check_labels(merged)
+    return merged
 
 
 def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:

@@ -1,14 +1,16 @@
 """Runs on a Ray cluster: a task for each, which Ray starts again elsewhere if its worker or node dies."""
 
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from edrl.deep.config import THREADS
+from edrl.studies.locks import is_locked
 from edrl.studies.plan import Planned
-from edrl.studies.work import is_locked, note_failure, work
+from edrl.studies.work import note_failure, work
 
 RETRIES = 100  # of a task whose worker or node died; it goes on from its checkpoint
 
@@ -62,7 +64,13 @@ def _work(study: Path, name: str, threads: int, gpus: float) -> None:
     os.environ[THREADS] = str(threads)
     if 0 < gpus < 1:
         os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}")  # alone, a run would take 0.75
-    work(study, name)
+    try:
+        work(study, name)
+    except KeyboardInterrupt as stop:
+        if stop.args != (signal.SIGTERM,):
+            raise  # Ray's own way to cancel a task
+        # This worker's end was wished for, not the task's: what is saved goes on elsewhere, as after any death.
+        os._exit(1)
 
 
 def _ray() -> Any:

@@ -3,7 +3,6 @@
 Nothing is assumed to be complete: runs may be unfinished, or made by versions that did not write every file.
 """
 
-import csv
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
@@ -15,10 +14,11 @@ import numpy as np
 
 from edrl.core.check import fail
 from edrl.deep.calibration import Calibration
+from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
 from edrl.deep.run import CALIBRATION
 from edrl.experiments.experiment import Table
-from edrl.studies.work import is_done, steps_done
+from edrl.studies.work import is_done, numbers, steps_done
 
 LAST = 3  # evaluations that make a run's final score
 RUNS = "runs.json"
@@ -94,10 +94,10 @@ class RunResult:
 def read_run(path: Path, planned: Mapping[Key, int]) -> RunResult:
     """The run in a directory; `planned` are the steps of plans, which may have grown since it was begun."""
     config = read_config(path)
-    evaluations = _numbers(path / "evaluations.csv", ("step", "mean"))
+    evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
     steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
-    timing = _timing(_numbers(path / "timing.csv", ("step", "seconds")))
-    calibration = _numbers(path / "calibration.csv", CALIBRATION)
+    timing = _timing(numbers(path / "timing.csv", ("step", "seconds")))
+    calibration = numbers(path / "calibration.csv", CALIBRATION)
     made = json.loads((path / "made.json").read_text()) if (path / "made.json").exists() else []
     goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
     reached = max([steps_done(path), *steps.tolist()])
@@ -112,24 +112,6 @@ def _timing(rows: Table) -> Timing | None:
     return Timing(int(max(kept)), seconds, sum(rows["seconds"]) - seconds) if seconds > 0 else None
 
 
-def _numbers(path: Path, names: tuple[str, ...]) -> Table:
-    """Columns of numbers; a line that was cut short, by the end of a process or a full disk, is left out."""
-    columns: Table = {name: [] for name in names}
-    if not path.exists():
-        return columns
-    with path.open(newline="", encoding="utf-8") as file:
-        whole = [line for line in file if line.endswith("\n")]
-    for row in csv.DictReader(whole):
-        try:
-            entries = [float(row[name]) for name in names]
-        except (KeyError, TypeError, ValueError):
-            continue
-        if None not in row.values():  # what a line that lacks columns has there
-            for name, entry in zip(names, entries, strict=True):
-                columns[name].append(entry)
-    return columns
-
-
 def write_runs(path: Path, runs: Iterable[RunResult], planned: Mapping[Key, int]) -> None:
     """Write all that a report needs of its runs to one file: they need not be there to be compared with others.
 
@@ -137,7 +119,7 @@ def write_runs(path: Path, runs: Iterable[RunResult], planned: Mapping[Key, int]
     """
     lines = ",\n".join(json.dumps(_entry(run), ensure_ascii=False) for run in runs)
     plan = json.dumps([[*key, steps] for key, steps in sorted(planned.items())], ensure_ascii=False)
-    path.write_text(f'{{"version": {VERSION}, "planned": {plan}, "runs": [\n{lines}\n]}}\n', encoding="utf-8")
+    replace_text(path, f'{{"version": {VERSION}, "planned": {plan}, "runs": [\n{lines}\n]}}\n')  # the only copy, maybe
 
 
 def _entry(run: RunResult) -> dict[str, Any]:

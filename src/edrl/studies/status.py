@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from edrl.studies.locks import is_locked
 from edrl.studies.plan import Planned
-from edrl.studies.work import is_done, is_locked, last_row, machine_of, seconds_spent, steps_done
+from edrl.studies.work import is_done, last_row, machine_of, seconds_spent, steps_done, why_failed
 
 State = Literal["done", "running", "failed", "waiting"]
 
@@ -32,10 +33,7 @@ def look_at(study: Path, run: Planned) -> RunStatus:
     """Look at one run."""
     out = study / run.name
     done = is_done(study, run.name, run.config)
-    try:
-        reason = (out / "failed.txt").read_text().strip().split("\n")[-1]
-    except FileNotFoundError:
-        reason = ""
+    reason = why_failed(out)
     state: State = "done" if done else "running" if is_locked(out / "lock") else "failed" if reason else "waiting"
     return RunStatus(
         run.name, run.config.label, run.config.env, state, run.config.steps if done else steps_done(out),

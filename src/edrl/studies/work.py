@@ -1,60 +1,22 @@
 """One run of a study, wherever it is worked on: begun or gone on with, never by two at once."""
 
+import csv
 import dataclasses
-import fcntl
 import json
 import os
-import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from edrl.core.check import fail
 from edrl.deep.checkpoint import found, write_text
 from edrl.deep.config import Config, read_config
 from edrl.deep.train import resume, train
+from edrl.experiments.experiment import Table
+from edrl.studies.locks import Taken, locked
 from edrl.studies.plan import read_plan
 
+_FAILURE = "failed.txt"
 _TAIL = 4096  # bytes, in which there is a whole row
-
-
-class Taken(Exception):
-    """Somebody else holds the lock."""
-
-
-@contextmanager
-def locked(path: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold a lock on a file; the system gives it back should this process die. Waits `patience` seconds for it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        _lock(file, path, patience)
-        yield
-
-
-def is_locked(path: Path) -> bool:
-    """Whether somebody holds the lock."""
-    if not path.exists():
-        return False
-    with path.open("a") as file:
-        try:
-            # Shared: two that look at once do not take each other for a worker.
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
-
-
-def _lock(file: IO[str], path: Path, patience: float) -> None:
-    until = time.monotonic() + patience
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if time.monotonic() >= until:
-                raise Taken(f"{path} is locked: somebody else is at work there") from error
-        time.sleep(0.2)
 
 
 def work(study: Path, name: str, patience: float = 180.0) -> None:
@@ -65,23 +27,35 @@ def work(study: Path, name: str, patience: float = 180.0) -> None:
     """
     config = next(run.config for run in read_plan(study) if run.name == name)
     out = study / name
-    with locked(out / "lock", patience):
-        failure = out / "failed.txt"
-        failure.unlink(missing_ok=True)
-        try:
+    try:
+        with locked(out / "lock", patience):
             _train(config, out)
-        except KeyboardInterrupt:
-            raise
-        except Exception:
-            write_text(failure, traceback.format_exc())
-            raise
+    except Taken as error:
+        note_failure(out, str(error))
+        raise
+    except Exception:
+        write_text(out / _FAILURE, traceback.format_exc())
+        raise
+
+
+def why_failed(out: Path) -> str:
+    """The last line of what befell a run; empty if nothing did."""
+    try:
+        return (out / _FAILURE).read_text().strip().split("\n")[-1]
+    except FileNotFoundError:
+        return ""
 
 
 def note_failure(out: Path, reason: str) -> None:
     """What befell a run, unless it has said so itself: one that was killed could not."""
-    if not (out / "failed.txt").exists():
+    if not why_failed(out):
         out.mkdir(parents=True, exist_ok=True)
-        write_text(out / "failed.txt", f"{reason}\n")
+        write_text(out / _FAILURE, f"{reason}\n")
+
+
+def forget_failure(out: Path) -> None:
+    """Before a run is tried again: what it then says is of this time."""
+    (out / _FAILURE).unlink(missing_ok=True)
 
 
 def _train(config: Config, out: Path) -> None:
@@ -89,7 +63,7 @@ def _train(config: Config, out: Path) -> None:
         begun = read_config(out)
         if dataclasses.replace(begun, steps=config.steps) != config:
             raise fail("run", str(out), "it was begun with other settings than those of the study")
-        resume(out, steps=config.steps, older=True)
+        resume(out, steps=max(begun.steps, config.steps), older=True)  # somebody may have made it longer
     else:
         train(config, out)
 
@@ -100,8 +74,11 @@ def is_done(study: Path, name: str, config: Config) -> bool:
     if (out / f"checkpoint-{config.steps:012d}" / "manifest.json").exists():
         # One that was stopped during its last evaluation has still to make it.
         return not config.evaluation_at(config.steps) or _evaluated(out) >= config.steps
+    kept = found(out)
+    if kept and kept[0].name > f"checkpoint-{config.steps:012d}":
+        return True  # somebody has gone on with it
     last = config.steps // config.log_every * config.log_every
-    return not found(out) and steps_done(out) >= last > 0 and read_config(out).steps == config.steps
+    return not kept and steps_done(out) >= last > 0 and read_config(out).steps == config.steps
 
 
 def steps_done(out: Path) -> int:
@@ -128,10 +105,27 @@ def last_row(path: Path) -> dict[str, str]:
 
 def seconds_spent(out: Path) -> float:
     """The time that a run has taken so far."""
-    path = out / "timing.csv"
+    return sum(numbers(out / "timing.csv", ("step", "seconds"))["seconds"])
+
+
+def numbers(path: Path, names: tuple[str, ...]) -> Table:
+    """Columns of numbers; a line that was cut short, by the end of a process or a full disk, is left out."""
+    columns: Table = {name: [] for name in names}
     if not path.exists():
-        return 0.0
-    return sum(float(line.split(",")[1]) for line in path.read_text().split("\n")[1:-1])
+        return columns
+    with path.open(newline="", encoding="utf-8") as file:
+        whole = [line for line in file if line.endswith("\n")]
+    head, *rows = csv.reader(whole) if whole else [[]]
+    for row in rows:
+        cells = dict(zip(head, row, strict=False))
+        try:
+            entries = [float(cells[name]) for name in names]
+        except (KeyError, ValueError):
+            continue
+        if len(row) == len(head):
+            for name, entry in zip(names, entries, strict=True):
+                columns[name].append(entry)
+    return columns
 
 
 def machine_of(out: Path) -> str:

@@ -24,6 +24,8 @@ from edrl.core.particles import Particles
 from edrl.core.precision import as_float, is_concrete, keep_precision
 from edrl.core.statistics import Statistics
 
+_GRACE = 30.0  # seconds that a worker stays after it has been told to end
+
 
 @dataclasses.dataclass(frozen=True)
 class ScipyRoot:
@@ -120,6 +122,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 def _begin_worker() -> None:
     """Ctrl-C is the parent's to handle; should it be killed, the worker must not stay."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: _end_later())
 
     def end_with_parent() -> None:
         parent = multiprocessing.parent_process()
@@ -128,6 +131,14 @@ def _begin_worker() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _end_later() -> None:
+    """A system that wants all processes of a job to end leaves them some time: the parent needs us to come to a point
+    at which it can save, and when it ends, so do we."""
+    later = threading.Timer(_GRACE, os._exit, (1,))
+    later.daemon = True
+    later.start()
 
 
 def _conditions(score: Callable[..., np.ndarray], values: np.ndarray, atoms: np.ndarray) -> np.ndarray:

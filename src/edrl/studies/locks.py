@@ -1,0 +1,51 @@
+"""Locks on files: one driver on a study, one worker on a run, on whatever machine."""
+
+import errno
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+class Taken(Exception):
+    """Somebody else holds the lock."""
+
+
+@contextmanager
+def locked(path: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold a lock on a file; the system gives it back should this process die. Waits `patience` seconds for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        _lock(file, path, patience)
+        yield
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the lock."""
+    try:
+        with path.open() as file:  # NFS grants a shared lock only to those who may read
+            # Shared: two that look at once do not take each other for a worker.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _lock(file: IO[str], path: Path, patience: float) -> None:
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= until:
+                raise Taken(f"{path} is locked: somebody else is at work there") from error
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+                raise
+            right = "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose another directory"
+            raise OSError(error.errno, f"the file system of {path} does not lock files: {right}") from error
+        time.sleep(0.2)
