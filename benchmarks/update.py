@@ -40,7 +40,7 @@ def run() -> dict[str, Any]:
 
 def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
     family = config.family()
-    network = network_for("nature", (84, 84, 4), _ACTIONS, family.num_outputs)
+    network = network_for("nature", (84, 84, 4), _ACTIONS, family.num_outputs, 1 / 255)
     agent = Agent(family, network, config.learning_rate, config.adam_epsilon)
     state = [agent.init(jax.random.key(0))]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from rich.progress import track
 
-from edrl.commands.train import load_run
 from edrl.deep.calibration import Calibration, Returns
 from edrl.deep.environments import make
 from edrl.deep.evaluate import evaluate
+from edrl.deep.trained import load_trained
 from edrl.experiments.experiment import write_csv
 from edrl.report import style
 from edrl.studies import figures
@@ -26,14 +26,14 @@ STEPS = 10_000
 
 def measure(path: Path) -> Calibration | None:
     """Of the run in a directory."""
-    run = load_run(path)
+    run = load_trained(path)
     environment = make(run.config.env, seed=SEED, sticky=run.config.sticky)
     returns = Returns(run.config.gamma)
     evaluate(
-        run.agent, run.learner.online, environment, SEED, run.config.evaluate_epsilon, steps=STEPS, watch=returns.watch
+        run.agent, run.parameters, environment, SEED, run.config.evaluate_epsilon, steps=STEPS, watch=returns.watch
     )
     environment.close()
-    return returns.against(run.agent, run.learner.online)
+    return returns.against(run.agent, run.parameters)
 
 
 def main(report: Path, study: Path) -> None:

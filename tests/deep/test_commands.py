@@ -20,6 +20,7 @@ from edrl.core.particles import Particles
 from edrl.deep.calibration import Returns
 from edrl.deep.config import in_order, preset
 from edrl.deep.evaluate import Moment
+from edrl.deep.replay import Replay
 from edrl.deep.run import Run
 from edrl.studies.locks import locked
 from edrl.studies.plan import plan
@@ -63,6 +64,20 @@ def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     with Image.open(tmp_path / "film.gif") as opened:
         assert getattr(opened, "n_frames", 0) >= 1
         assert opened.size[1] == 320
+
+
+def test_to_play_asks_for_no_replay_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of the paper's has seven gigabytes of it, which a laptop may lack."""
+    monkeypatch.setattr("edrl.deep.run.Replay", None)
+    assert Evaluate(run, episodes=1)() == 0
+    with pytest.raises(ValueError, match=r"replay.*make it smaller"):
+        Replay(10**9, (10**6,), np.uint8)
+
+
+def test_what_cannot_be_played_is_explained(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (Evaluate(run, seed=-1), Play(run, seed=-1)):
+        assert command() == 2
+        assert "seed = -1" in _printed(capsys)
 
 
 def test_two_do_not_train_one_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,7 +245,9 @@ def test_statistics_of_ones_own_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MODULE:NAME is an agent like any other, in a study too."""
-    (tmp_path / "mine.py").write_text("import edrl\n\nthree = edrl.Expectiles(3)\nEvenly = edrl.Quantiles\nx = 1\n")
+    (tmp_path / "mine.py").write_text(
+        "import edrl\n\nthree = edrl.Expectiles(3)\nEvenly = edrl.Quantiles\nx = 1\n\n\ndef Bare():\n    return three\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     config = dataclasses.replace(SMALL, agent="mine:three", size=None)
     assert config.label == "three"
@@ -243,6 +260,7 @@ def test_statistics_of_ones_own_by_name(
         ("mine:x", None, "must be an object of edrl.Statistics"),
         ("mine:y", None, "has no attribute 'y'"),
         ("theirs:y", None, "No module named 'theirs'"),
+        ("mine:Bare", 5, "cannot be made with size 5: TypeError"),
     ):
         with pytest.raises(ValueError, match=words):
             dataclasses.replace(SMALL, agent=agent, size=size).family()

@@ -359,6 +359,53 @@ def test_gymnasiums_frames_and_actions_are_translated() -> None:
     assert lake.frame_dtype == np.float32
 
 
+def test_frames_are_scaled_by_what_they_are() -> None:
+    """Bytes to at most 1, whatever the network; other numbers are left alone."""
+    bytes_, bits, floats = (
+        make(gymnasium.wrappers.TransformObservation(Counter(), lambda frame: frame, space), seed=0)
+        for space in (Box(0, 255, (2,), np.uint8), Box(0, 1, (2,), np.uint8), Box(0, 1, (2,), np.float32))
+    )
+    assert (bytes_.scale, bits.scale, floats.scale) == (1 / 255, 1.0, 1.0)
+    assert make("FrozenLake-v1", seed=0).scale == 1.0
+
+
+def test_actions_that_a_wrapper_has_changed_are_called_by_their_numbers() -> None:
+    class Named(Counter):
+        def get_action_meanings(self) -> list[str]:
+            return ["LEFT", "RIGHT"]
+
+    def wrapped(count: int) -> gymnasium.Env:
+        return gymnasium.wrappers.TransformAction(Named(), lambda action: 1, Discrete(count))
+
+    assert make(Named(), seed=0).action_names == ("LEFT", "RIGHT")
+    assert make(wrapped(1), seed=0).action_names == ("0",)
+    assert make(wrapped(3), seed=0).action_names == ("0", "1", "2")
+
+
+@pytest.mark.parametrize("reward", [None, np.array([1.0, 2.0]), np.nan])
+def test_rewards_must_be_numbers(reward: Any) -> None:
+    env = make(gymnasium.wrappers.TransformReward(Counter(), lambda _: reward), seed=0)
+    env.reset()
+    with pytest.raises(ValueError, match=r"reward of Counter.*finite numbers"):
+        env.step(0)
+
+
+def test_what_gymnasium_cannot_make_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(error: Exception) -> None:
+        def creator(**_: Any) -> gymnasium.Env:
+            raise error
+
+        spec = gymnasium.envs.registration.EnvSpec("Broken-v0", entry_point=creator)
+        monkeypatch.setitem(gymnasium.registry, "Broken-v0", spec)
+
+    broken(gymnasium.error.DependencyNotInstalled("pip install box2d"))
+    with pytest.raises(ImportError, match=r"Broken-v0 needs.*box2d"):
+        make("Broken-v0", seed=0)
+    broken(gymnasium.error.InvalidAction("no such map"))
+    with pytest.raises(ValueError, match=r"Broken-v0.*no such map"):
+        make("Broken-v0", seed=0)
+
+
 def test_gymnasium_starts_the_next_episode_after_a_load() -> None:
     """The episode that ran is lost, and the next one starts as it would have."""
     env = make(Counter(), seed=0)

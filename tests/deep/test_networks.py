@@ -1,5 +1,7 @@
 """Networks: patches times weights is a convolution, and initial weights are as bounded as they should be."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +33,7 @@ def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
 
 def test_nature_network() -> None:
     """84 x 84 x 4 bytes to 20 x 20 x 32, 9 x 9 x 64, 7 x 7 x 64, 512; parameters uniform in +-1/sqrt(fan_in)."""
-    network = network_for("nature", (84, 84, 4), 6, 11)
+    network = network_for("nature", (84, 84, 4), 6, 11, 1 / 255)
     parameters = network.init(jax.random.key(0))
     shapes = [(32, 256), (64, 512), (64, 576), (3136, 512), (512, 66)]
     assert [layer["weight"].shape for layer in parameters] == shapes
@@ -51,11 +53,26 @@ def test_nature_network() -> None:
 
 def test_the_network_of_2013() -> None:
     """84 x 84 x 4 bytes to 20 x 20 x 16, 9 x 9 x 32, 256."""
-    network = network_for("nips", (84, 84, 4), 6, 11)
+    network = network_for("nips", (84, 84, 4), 6, 11, 1 / 255)
     assert [layer["weight"].shape for layer in network.init(jax.random.key(0))] == [
         (16, 256), (32, 256), (2592, 256), (256, 66),
     ]  # fmt: skip
     assert network.scale == 1 / 255
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "words"),
+    [
+        ("nature", (4,), "choose network mlp"),
+        ("nature", (84, 84), "add one"),
+        ("nature", (4, 84, 84), "move them last"),
+        ("minatar", (4, 84, 84), "move them last"),
+        ("nature", (10, 10, 4), "larger images"),
+    ],
+)
+def test_what_convolutions_cannot_take_is_explained(name: Any, shape: tuple[int, ...], words: str) -> None:
+    with pytest.raises(ValueError, match=f"observation_shape.*{words}"):
+        network_for(name, shape, 3, 1)
 
 
 def test_images_that_are_too_small_are_refused() -> None:

@@ -8,6 +8,7 @@ import itertools
 import os
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -413,3 +414,50 @@ def test_the_paper_preset() -> None:
     assert (config.learning_rate, config.adam_epsilon, config.gamma) == (5e-5, 0.01 / 32, 0.99)
     assert (config.evaluate_every, config.evaluate_steps, config.evaluate_epsilon) == (250_000, 125_000, 0.001)
     assert config.family() == Expectiles(11)
+
+
+def test_an_environment_that_cannot_be_copied_is_made_by_a_function(tmp_path: Path) -> None:
+    """Evaluations play on others: one that cannot be had is known before anything is trained."""
+
+    class Connected(Probe):
+        def __init__(self) -> None:
+            super().__init__("both")
+            self.lock = threading.Lock()
+
+    config = Config(env="probe", **{**SMALL, "steps": 200, "envs": 5, "update_every": 1})
+    with pytest.raises(ValueError, match=r"env.*cannot be copied.*function"):
+        train(config, tmp_path / "object", env=Connected())
+    assert not (tmp_path / "object").exists()
+    made = train(config, tmp_path / "function", env=Connected)
+    plain = train(config, tmp_path / "plain", env=Probe("both"))
+    for name in TABLES:
+        assert (made.out / name).read_text() == (plain.out / name).read_text()
+
+
+def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("out of order")
+
+    config = Config(env="probe", **{**SMALL, "checkpoint_every": 400})
+    with monkeypatch.context() as broken:
+        broken.setattr("edrl.deep.run.evaluate", lambda *_, **__: fails())
+        with pytest.raises(RuntimeError, match="out of order"):
+            train(config, tmp_path / "run", env=Probe("both"))
+    assert checkpoint.found(tmp_path / "run")[0].name.endswith("200")
+    run = resume(tmp_path / "run", env=Probe("both"))
+    plain = train(config, tmp_path / "plain", env=Probe("both"))
+    assert (run.out / "evaluations.csv").read_text() == (plain.out / "evaluations.csv").read_text()
+
+
+def test_a_support_that_does_not_hold_the_returns_is_said(tmp_path: Path) -> None:
+    config = Config(agent="c51", env="probe", **{**SMALL, "steps": 150, "evaluate_every": 0})
+    with pytest.warns(UserWarning, match="beyond the support of c51"):
+        train(dataclasses.replace(config, support=(2.0, 3.0)), tmp_path / "off", env=Probe("constant"))
+    train(dataclasses.replace(config, support=(-2.0, 3.0)), tmp_path / "on", env=Probe("constant"))  # warns of nothing
+
+
+def test_numbers_of_numpy_are_settings_too() -> None:
+    config = Config(size=np.int64(5), gamma=np.float32(0.5), learning_rate=np.float64(1e-3))  # type: ignore[arg-type]
+    assert Config.from_json(config.to_json()) == config

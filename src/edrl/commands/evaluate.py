@@ -10,13 +10,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 from scipy.stats import bootstrap
 
-from edrl.commands.train import load_run
 from edrl.core.check import check_count
 from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
 from edrl.deep.environments import make
 from edrl.deep.evaluate import Evaluation, Moment, evaluate
-from edrl.deep.run import Run
+from edrl.deep.trained import Trained, load_trained
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Evaluate:
         console = Console()
         try:
             check_count("episodes", self.episodes, 1)
-            loaded = load_run(self.run)
+            loaded = load_trained(self.run)
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
@@ -48,6 +47,9 @@ class Evaluate:
             if not played.scores:
                 raise
             stopped = True
+        except (ValueError, ImportError) as error:
+            console.print(Text(str(error), style="red"), soft_wrap=True)
+            return 2
         config, scores = loaded.config, np.asarray(played.scores)
         text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"
@@ -56,12 +58,12 @@ class Evaluate:
             text += f", 95 % interval {interval.low:.2f} to {interval.high:.2f}"
         count = f"{len(scores)} of {self.episodes}" if stopped else f"{len(scores)}"
         console.print(f"{text}, {count} episodes", soft_wrap=True, highlight=False)
-        seen = returns.against(loaded.agent, loaded.learner.online)
+        seen = returns.against(loaded.agent, loaded.parameters)
         if seen is not None:
             console.print(str(seen), soft_wrap=True, highlight=False)
         return 130 if stopped else 0
 
-    def _play(self, loaded: Run, played: Evaluation, returns: Returns) -> None:
+    def _play(self, loaded: Trained, played: Evaluation, returns: Returns) -> None:
         """Play under a bar, and keep what was played and seen."""
         config = loaded.config
         environment = make(config.env, seed=self.seed, sticky=config.sticky)
@@ -78,7 +80,7 @@ class Evaluate:
                     bar.update(task, advance=int(moment.after.ended), steps=steps)
 
             evaluate(
-                loaded.agent, loaded.learner.online, environment, self.seed, config.evaluate_epsilon,
+                loaded.agent, loaded.parameters, environment, self.seed, config.evaluate_epsilon,
                 episodes=self.episodes, watch=watch, found=played,
             )  # fmt: skip
         environment.close()

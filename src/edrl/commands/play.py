@@ -11,14 +11,13 @@ from rich.console import Console
 from rich.text import Text
 
 from edrl.commands.film import check_film, write_film
-from edrl.commands.train import load_run
 from edrl.core.check import check_count
 from edrl.core.particles import Particles
 from edrl.deep import checkpoint
 from edrl.deep.environments import make
 from edrl.deep.evaluate import history_for
 from edrl.deep.pictures import ACTION_COLOURS
-from edrl.deep.run import Run
+from edrl.deep.trained import Trained, load_trained
 from edrl.report import style
 
 _HEIGHT = 320  # pixels of a picture
@@ -49,14 +48,14 @@ class Play:
             check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
-            steps, score = self._film(load_run(self.run))
+            steps, score = self._film(load_trained(self.run))
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         console.print(f"{steps} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False)
         return 0
 
-    def _film(self, loaded: Run) -> tuple[int, float]:
+    def _film(self, loaded: Trained) -> tuple[int, float]:
         """Play and write the film; returns the number of steps, and the score."""
         config = loaded.config
         environment = make(config.env, seed=self.seed, sticky=config.sticky)
@@ -66,9 +65,9 @@ class Play:
         pictures, score, ended, step = [], 0.0, False, 0
         while step < self.steps and not ended:
             observation = history.observations()
-            action = int(np.asarray(loaded.agent.greedy(loaded.learner.online, observation))[0])
+            action = int(np.asarray(loaded.agent.greedy(loaded.parameters, observation))[0])
             if step % self.every == 0:
-                returns = loaded.agent.returns(loaded.learner.online, observation)
+                returns = loaded.agent.returns(loaded.parameters, observation)
                 pictures.append(picture(environment.render(), returns[0], environment.action_names, action, score))
             if rng.random() < config.evaluate_epsilon:
                 action = int(rng.integers(environment.num_actions))
@@ -85,7 +84,7 @@ def picture(game: np.ndarray, returns: Particles, names: tuple[str, ...], action
     ordered = Particles(np.asarray(returns.atoms), np.asarray(returns.probs)).sorted()
     atoms, probs = np.asarray(ordered.atoms), np.asarray(ordered.probs)
     # The atoms that carry next to nothing may lie far out.
-    low, high = (float(q) for q in np.quantile(atoms[probs > 1e-3], [0.01, 0.99]))
+    low, high = (float(q) for q in np.quantile(atoms[probs > 1e-3 * probs.max()], [0.01, 0.99]))
     margin = 0.1 * (high - low) or 1.0
     ends = (low - margin, high + margin)
     with style.applied():

@@ -13,8 +13,8 @@ from edrl.core.check import check_directory, fail
 from edrl.deep import checkpoint
 from edrl.deep.config import Config, PresetName, read_config
 from edrl.deep.environments import make
-from edrl.deep.run import Run, build_agent
 from edrl.deep.train import Listener, resume, train
+from edrl.deep.trained import build_agent
 from edrl.studies.locks import Taken, locked
 
 
@@ -63,7 +63,7 @@ class Train:
                 if self.older:
                     raise fail("older", True, "it is for --resume: a new run has no checkpoints")
                 check_directory("out", where)
-                environment = make(config.env, seed=0)
+                environment = make(config.env, seed=0, sticky=config.sticky)
                 environment.close()
                 build_agent(config, environment)  # what cannot be trained leaves no directory behind
             with locked(where / "lock"), _progress(where, config.steps) as listen:
@@ -126,15 +126,3 @@ class _progress:
             score = row["score"]
             note = f"{row['steps_per_second']:.0f} steps/s" + (f", score {score:.1f}" if score != "" else "")
             self.bar.update(self.task, completed=step, note=note)
-
-
-def load_run(out: Path) -> Run:
-    """The agent of a run, as its last checkpoint has it, ready to play."""
-    found = checkpoint.found(out)
-    if not found:
-        raise fail("run", str(out), "there is no run with a checkpoint in it")
-    run = Run(read_config(out), out)
-    kept = checkpoint.load(found[0], replay=False)
-    run.load_learner(kept)
-    run.step = kept.step
-    return run

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from edrl.core.families import Categorical
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 from edrl.deep.networks import Network, Parameters
@@ -107,15 +108,21 @@ class Agent:
 
     @partial(jax.jit, static_argnames="self")
     def diagnose(self, learner: Learner, batch: Batch) -> dict[str, Any]:
-        """How far the imputed laws are from the statistics that a network put out, and how often they are off."""
+        """How far the imputed laws are from the statistics that a network put out, and how often they are off; and how
+        much of the targets a support cannot hold."""
         values = self.next_values(learner, batch)
         residual = jnp.abs(self.family.residual(values))
         spread = jnp.max(values, axis=-1) - jnp.min(values, axis=-1)
-        return {
+        found = {
             "mean_value": jnp.mean(self.family.mean(values)),
             "imputation_residual": jnp.mean(residual),
             "inconsistent_share": jnp.mean(jnp.max(residual, axis=-1) > 1e-3 * spread),
         }
+        if isinstance(self.family, Categorical):
+            targets, low, high = self.targets(learner, batch), self.family.support[0], self.family.support[-1]
+            beyond = (targets.atoms < low) | (targets.atoms > high)
+            found["beyond_support"] = jnp.mean(jnp.sum(jnp.where(beyond, targets.probs, 0.0), axis=-1))
+        return found
 
 
 def _taken(table: Any, actions: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,10 +106,11 @@ class Config:
             raise fail("update_every", self.update_every, f"one of it and envs ({self.envs}) must divide the other")
         after = check_count("learn_after", self.learn_after, self.envs * (self.n_step + 2))
         object.__setattr__(self, "learn_after", after)
-        check_number("gamma", self.gamma, 0.0, 1.0)
-        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
-        check_number("adam_epsilon", self.adam_epsilon, 0.0, open_low=True)
-        check_number("evaluate_epsilon", self.evaluate_epsilon, 0.0, 1.0)
+        if self.size is not None:
+            object.__setattr__(self, "size", check_count("size", self.size, 1))
+        for name, most in (("gamma", 1.0), ("evaluate_epsilon", 1.0), ("learning_rate", inf), ("adam_epsilon", inf)):
+            number = check_number(name, getattr(self, name), 0.0, most, open_low=most == inf)
+            object.__setattr__(self, name, number)  # a plain one, which JSON can hold
         for name in ("epsilon", "support"):
             if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
                 raise fail(name, getattr(self, name), "it must be two numbers")
@@ -192,7 +194,12 @@ def _load(name: str, size: int | None) -> Statistics:
         right = f"{error}; it must name statistics in a module that can be imported from here"
         raise fail("agent", name, right) from error
     if callable(found) and not isinstance(found, Statistics):
-        found = found() if size is None else found(size)
+        try:
+            found = found() if size is None else found(size)
+            found.size  # noqa: B018 - a size that it cannot have shows only when it is asked for
+        except (TypeError, AttributeError) as error:
+            given = "" if size is None else f" with size {size}"
+            raise fail("agent", name, f"it cannot be made{given}: {type(error).__name__}: {error}") from error
     elif size is not None:
         raise fail("size", size, f"{name} is an object whose size is settled")
     if not isinstance(found, Statistics):

@@ -57,14 +57,8 @@ class Network:
     def _layer_sizes(self) -> list[tuple[int, int]]:
         shape, sizes = self.observation_shape, []
         for layer in self.convolutions:
-            if len(shape) != 3 or min(shape[:2]) < layer.kernel:
-                vector = len(self.observation_shape) == 1
-                right = (
-                    "a vector has no place in convolutions: choose network mlp, which preset classic has"
-                    if vector
-                    else "convolutions need larger images: choose the preset, or the network, that fits the environment"
-                )
-                raise fail("observation_shape", self.observation_shape, right)
+            if len(shape) != 3 or min(shape[:2]) < layer.kernel or shape[0] < shape[1] == shape[2]:
+                raise fail("observation_shape", self.observation_shape, _what_fits(self.observation_shape))
             sizes.append((layer.kernel**2 * shape[2], layer.filters))
             shape = (*((length - layer.kernel) // layer.stride + 1 for length in shape[:2]), layer.filters)
         widths = (int(np.prod(shape)), *self.hidden, self.num_actions * self.num_outputs)
@@ -84,22 +78,36 @@ class Network:
         return (x @ last["weight"] + last["bias"]).reshape(-1, self.num_actions, self.num_outputs)
 
 
-def network_for(name: NetworkName, observation_shape: Sequence[int], num_actions: int, num_outputs: int) -> Network:
+def _what_fits(shape: tuple[int, ...]) -> str:
+    """What would be right instead of observations that convolutions cannot take."""
+    if len(shape) == 1:
+        return "a vector has no place in convolutions: choose network mlp, which preset classic has"
+    if len(shape) == 2:
+        return "an image has a third axis, its channels: add one (gymnasium.wrappers.ReshapeObservation)"
+    if len(shape) == 3 and shape[0] < shape[1] == shape[2]:
+        return "the channels seem to come first: move them last (gymnasium.wrappers.TransformObservation)"
+    return "convolutions need larger images: choose the preset, or the network, that fits the environment"
+
+
+def network_for(
+    name: NetworkName, observation_shape: Sequence[int], num_actions: int, num_outputs: int, scale: float = 1.0
+) -> Network:
     """A network by name.
 
     For 84 x 84 x 4 bytes that of the DQN of 2015 in Nature, which the paper has, and that of 2013 at NIPS, with less
-    than a third of the arithmetic; MinAtar's for 10 x 10 x channels; an MLP for vectors.
+    than a third of the arithmetic; MinAtar's for 10 x 10 x channels; an MLP for vectors. `scale` multiplies the
+    observations.
     """
     shape = tuple(int(n) for n in observation_shape)
     if name == "nature":
         layers = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
-        return Network(shape, num_actions, num_outputs, layers, (512,), scale=1 / 255)
+        return Network(shape, num_actions, num_outputs, layers, (512,), scale)
     if name == "nips":
-        return Network(shape, num_actions, num_outputs, (Convolution(16, 8, 4), Convolution(32, 4, 2)), (256,), 1 / 255)
+        return Network(shape, num_actions, num_outputs, (Convolution(16, 8, 4), Convolution(32, 4, 2)), (256,), scale)
     if name == "minatar":
-        return Network(shape, num_actions, num_outputs, (Convolution(16, 3, 1),), (128,))
+        return Network(shape, num_actions, num_outputs, (Convolution(16, 3, 1),), (128,), scale)
     if name == "mlp":
-        return Network(shape, num_actions, num_outputs, (), (256, 256))
+        return Network(shape, num_actions, num_outputs, (), (256, 256), scale)
     raise fail("network", name, f"it must be one of {', '.join(get_args(NetworkName))}")
 
 

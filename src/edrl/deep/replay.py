@@ -40,7 +40,11 @@ class Replay:
     def __post_init__(self) -> None:
         check_count("capacity", self.capacity, self.lanes * (self.stack + self.n_step + 2))
         self.length = self.capacity // self.lanes  # of a lane
-        self.frames = np.zeros((self.capacity, *self.frame_shape), self.frame_dtype)
+        try:
+            self.frames = np.zeros((self.capacity, *self.frame_shape), self.frame_dtype)
+        except MemoryError as error:
+            right = f"its frames of {self.frame_shape} need more memory than there is ({error}): make it smaller"
+            raise fail("replay", self.capacity, right) from error
         self.actions = np.full(self.capacity, _NO_ACTION, np.int32)
         self.rewards = np.zeros(self.capacity, np.float32)
         self.terminals = np.zeros(self.capacity, bool)

@@ -9,45 +9,38 @@ import csv
 import dataclasses
 import json
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_directory, fail
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
-from edrl.deep.agent import Agent, Learner, copied
+from edrl.deep.agent import Learner, copied
 from edrl.deep.calibration import Calibration, Returns
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, make
 from edrl.deep.evaluate import Evaluation, Moment, evaluate, history_for
-from edrl.deep.made import check_made_with, made_by, made_with
-from edrl.deep.networks import network_for
+from edrl.deep.made import made_by, made_with
 from edrl.deep.pictures import draw_returns
 from edrl.deep.replay import Batch, Replay
 from edrl.deep.segments import Segments
+from edrl.deep.trained import build_agent, restored
 
 METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputation_residual",
            "inconsistent_share")  # fmt: skip
 TIMING = ("step", "seconds")  # the time since the row before, or since the run went on; after a kill, steps come twice
+_MOST_BEYOND = 0.5
+_BEYOND = "most returns to learn from lie beyond the support of c51, and count as its ends: choose another support"
 SHOWN = (0, 25, 50, 100)  # the steps of an episode before the observations whose returns are drawn
 EVALUATIONS = ("step", "episodes", "mean", "least", "most", "length")
 CALIBRATION = ("step", *(field.name for field in dataclasses.fields(Calibration)))
 TABLES = {"metrics.csv": METRICS, "evaluations.csv": EVALUATIONS, "calibration.csv": CALIBRATION}
 """What is the same for two equal runs."""
-
-
-def build_agent(config: Config, environment: Environment, family: Statistics | None = None) -> Agent:
-    """The agent of a config for an environment; `family` replaces the config's statistics."""
-    family = config.family() if family is None else family
-    stack = (environment.stack,) if environment.stack > 1 else ()
-    shape = (*environment.frame_shape, *stack)
-    network = network_for(config.network, shape, environment.num_actions, family.num_outputs)
-    return Agent(family, network, config.learning_rate, config.adam_epsilon, config.double)
 
 
 class Run:
@@ -56,6 +49,7 @@ class Run:
     def __init__(self, config: Config, out: Path, family: Statistics | None = None, env: Any = None):
         self.config, self.out = config, Path(out)
         self._env = config.env if env is None else env
+        self._another = _source(self._env)
         self.environments = [self._make(lane) for lane in range(config.envs)]
         self.environment = self.environments[0]
         self.agent = build_agent(config, self.environment, family)
@@ -81,7 +75,7 @@ class Run:
         """The environment of a lane; its seed is the run's, or for others depends on it."""
         own = np.random.SeedSequence((self.config.seed, lane)).generate_state(1)[0] >> 1
         # An environment that was passed as an object is the first lane's.
-        env = copy.deepcopy(self._env) if lane and not isinstance(self._env, str) else self._env
+        env = self._another() if lane or callable(self._env) else self._env
         return make(env, seed=int(own) if lane else self.config.seed, sticky=self.config.sticky)
 
     def begin(self) -> None:
@@ -178,6 +172,8 @@ class Run:
             row |= {name: float(value) for name, value in self.agent.diagnose(self.learner, batch).items()}
         self.scores, self.lengths, self.losses = [], [], []
         self._write_row("metrics.csv", METRICS, row)
+        if row.get("beyond_support", 0.0) > _MOST_BEYOND:
+            warnings.warn(_BEYOND, stacklevel=2)
         if row["loss"] != "" and not np.isfinite(row["loss"]):
             right = f"learning has diverged by step {self.step:,}; a smaller learning_rate may help"
             raise fail("loss", row["loss"], right)
@@ -207,9 +203,7 @@ class Run:
                 shown.setdefault(moment.before, moment.observation)
 
         seed = int(np.random.SeedSequence((self.config.seed, self.step)).generate_state(1)[0] >> 1)
-        # An environment that was passed as an object is in use: play on a copy.
-        env = self._env if isinstance(self._env, str) else copy.deepcopy(self._env)
-        environment = make(env, seed=seed, sticky=self.config.sticky)
+        environment = make(self._another(), seed=seed, sticky=self.config.sticky)
         found = evaluate(
             self.agent, self.learner.online, environment, seed, self.config.evaluate_epsilon,
             steps=self.config.evaluate_steps, watch=watch,
@@ -259,22 +253,13 @@ class Run:
         files = self.segments.write(self.replay)
         checkpoint.save(self.out, checkpoint.Checkpoint(self.step, state, arrays, files))
 
-    def load_learner(self, kept: checkpoint.Checkpoint) -> None:
-        """The networks and the optimiser of a checkpoint."""
-        check_made_with(kept.state.get("made_with", {}), self._made_with)
-        leaves, tree = jax.tree.flatten(self.learner)
-        loaded = [kept.arrays.get(f"learner/{n}") for n in range(len(leaves))]
-        if any(new is None or new.shape != old.shape for new, old in zip(loaded, leaves, strict=True)):
-            raise checkpoint.CheckpointError("the checkpoint is of another agent: its parameters have other shapes")
-        self.learner = jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in loaded])
-
     def load(self, path: Path) -> None:
         """Continue from a checkpoint."""
         kept = checkpoint.load(path)
         for name, size in kept.state["files"].items():
             if not (self.out / name).exists() or (self.out / name).stat().st_size < size:
                 raise checkpoint.CheckpointError(f"{name} is damaged: it is shorter than at {path.name}")
-        self.load_learner(kept)
+        self.learner = restored(self.learner, kept, self._made_with)
         state, arrays = kept.state, kept.arrays
         self.segments.read(self.replay, kept.replay)
         self.rng.bit_generator.state = state["rng"]
@@ -298,6 +283,20 @@ class Run:
         _end_last_line(self.out / "timing.csv")  # its rows stay: time is spent, whatever was lost
         for name in TABLES.keys() - state["files"].keys():  # a table that edrl did not write when the run was begun
             checkpoint.write_text(self.out / name, _head(TABLES[name]))
+
+
+def _source(env: Any) -> Callable[[], Any]:
+    """What gives environments that nobody uses: by a name, from a function that makes them, as copies of an object."""
+    if isinstance(env, str):
+        return lambda: env
+    if callable(env):
+        return cast(Callable[[], Any], env)
+    try:
+        unused = copy.deepcopy(env)  # now: one that has drawn itself, say, can often not be copied any more
+    except Exception as error:
+        right = f"evaluations play on copies of it, and it cannot be copied ({error}): pass a function that makes it"
+        raise fail("env", env, right) from error
+    return lambda: copy.deepcopy(unused)
 
 
 def _head(columns: tuple[str, ...]) -> str:

@@ -33,7 +33,8 @@ def train(
 ) -> Run:
     """Train an agent from the beginning: `train(preset("classic", agent="er-dqn"), "runs/cartpole")`.
 
-    `family` trains statistics of your own, `env` a Gymnasium environment of your own.
+    `family` trains statistics of your own, `env` a Gymnasium environment of your own: an object, which is copied for
+    evaluations, or a function that makes one.
     """
     run = Run(config, Path(out), family, env)
     run.begin()
@@ -106,9 +107,14 @@ def _go_on(run: Run, listen: Listener) -> Run:
                     listen(run.step, row)
             if run.evaluation_due:
                 # A long one must not keep a run from saving in the seconds that clusters and containers leave it.
-                with contextlib.suppress(KeyboardInterrupt):
+                try:
                     found = run.evaluate(stop_if_interrupted)
                     listen(run.step, {"evaluation": float(np.mean(found.scores))})
+                except KeyboardInterrupt:
+                    pass
+                except Exception:
+                    run.save()  # an environment that fails must not cost what was learnt
+                    raise
             stop = interrupted()
             if run.step % config.checkpoint_every == 0 or run.step == config.steps or stop:
                 run.save()

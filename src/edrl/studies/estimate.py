@@ -18,7 +18,8 @@ import numpy as np
 from edrl.deep.checkpoint import KEPT
 from edrl.deep.config import THREADS, Config
 from edrl.deep.environments import make
-from edrl.deep.run import Run, build_agent
+from edrl.deep.run import Run
+from edrl.deep.trained import build_agent
 from edrl.studies.machine import core_count, free_memory
 from edrl.studies.plan import Planned
 from edrl.studies.work import is_done, seconds_spent, steps_done

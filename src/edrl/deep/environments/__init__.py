@@ -48,7 +48,12 @@ def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Envi
     elif not isinstance(env, gymnasium.Env):
         raise fail("env", env, "it must be a name or a gymnasium.Env")
     _refuse_sticky(sticky, env)
-    return Gymnasium(env, seed=seed)
+    try:
+        return Gymnasium(env, seed=seed)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ImportError(f"{env} needs what is not installed: {error}") from error
+    except gymnasium.error.Error as error:
+        raise fail("env", env, f"Gymnasium cannot make it: {error}") from error
 
 
 def _refuse_sticky(sticky: bool, env: "str | gymnasium.Env") -> None:

@@ -50,6 +50,7 @@ class Atari:
     """
 
     stack = 4
+    scale = 1 / 255
     restorable = True
     frame_shape: tuple[int, ...] = (SIZE, SIZE)
     frame_dtype = np.dtype(np.uint8)

@@ -24,6 +24,7 @@ class Environment(Protocol):
     frame_shape: tuple[int, ...]
     frame_dtype: np.dtype
     stack: int
+    scale: float  # by which a network multiplies frames: 1/255 for bytes
     num_actions: int
     action_names: tuple[str, ...]
     restorable: bool  # whether save() and load() give exact resumption

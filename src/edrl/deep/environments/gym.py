@@ -43,13 +43,20 @@ class Gymnasium:
             raise fail(f"observation space of {self.name}", observations, right)
         self._first_action = int(actions.start)
         self.num_actions = int(actions.n)
-        meanings = getattr(self._env.unwrapped, "get_action_meanings", None)
-        names = meanings() if callable(meanings) else range(self._first_action, self._first_action + self.num_actions)
-        self.action_names = tuple(map(str, names))
+        self.action_names = self._names_of(actions)
         self._observations = observations
         shape = (int(observations.n),) if isinstance(observations, Discrete) else observations.shape
         self.frame_shape: tuple[int, ...] = tuple(shape)
         self.frame_dtype = np.dtype(np.uint8 if observations.dtype == np.uint8 else np.float32)
+        brightest = float(np.max(observations.high)) if isinstance(observations, Box) else 1.0
+        self.scale = 1 / brightest if self.frame_dtype == np.uint8 and brightest > 0 else 1.0
+
+    def _names_of(self, actions: Discrete) -> tuple[str, ...]:
+        """The environment's own, unless a wrapper has changed the actions; or their numbers."""
+        meanings = getattr(self._env.unwrapped, "get_action_meanings", None)
+        if callable(meanings) and actions == self._env.unwrapped.action_space:
+            return tuple(map(str, meanings()))
+        return tuple(str(int(actions.start) + number) for number in range(int(actions.n)))
 
     def reset(self) -> np.ndarray:
         """Start an episode with a seed drawn from the environment's seed and the number of the episode."""
@@ -64,14 +71,15 @@ class Gymnasium:
         check_step(action, self.num_actions, self._running)
         observation, reward, terminated, truncated, _ = self._env.step(self._first_action + int(action))
         self._running = not (terminated or truncated)
-        if not math.isfinite(float(reward)):
-            raise fail(f"reward of {self.name}", reward, "an environment's rewards must be finite")
-        return Step(self._frame(observation), float(reward), float(reward), bool(terminated), not self._running)
+        number = _as_number(reward)
+        if not math.isfinite(number):
+            raise fail(f"reward of {self.name}", reward, "an environment's rewards must be finite numbers")
+        return Step(self._frame(observation), number, number, bool(terminated), not self._running)
 
     def render(self) -> np.ndarray:
         """The picture that the environment draws in the mode rgb_array."""
         if self._env.render_mode != "rgb_array":
-            right = "only an environment made with render_mode='rgb_array' can be drawn"
+            right = "only an environment made with 'rgb_array' can be drawn (for an id: register it with it in kwargs)"
             raise fail(f"render_mode of {self.name}", self._env.render_mode, right)
         try:
             return np.asarray(self._env.render(), np.uint8)
@@ -100,6 +108,13 @@ class Gymnasium:
         if not np.isfinite(frame).all():
             raise fail(f"observation of {self.name}", observation, "an environment's observations must be finite")
         return frame
+
+
+def _as_number(reward: Any) -> float:
+    try:
+        return float(reward)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def registered(name: str) -> gymnasium.envs.registration.EnvSpec:

@@ -35,6 +35,7 @@ class MinAtar:
     """
 
     stack = 1
+    scale = 1.0
     restorable = True
     frame_dtype = np.dtype(np.uint8)
 

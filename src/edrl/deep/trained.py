@@ -1,0 +1,60 @@
+"""Agents as configs describe them, and as checkpoints hold them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from edrl.core.check import fail
+from edrl.core.statistics import Statistics
+from edrl.deep import checkpoint
+from edrl.deep.agent import Agent, Learner
+from edrl.deep.config import Config, read_config
+from edrl.deep.environments import Environment, make
+from edrl.deep.made import check_made_with, made_with
+from edrl.deep.networks import Parameters, network_for
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run has learnt, without what it needs to learn more."""
+
+    config: Config
+    agent: Agent
+    parameters: Parameters
+    step: int
+
+
+def build_agent(config: Config, environment: Environment, family: Statistics | None = None) -> Agent:
+    """The agent of a config for an environment; `family` replaces the config's statistics."""
+    family = config.family() if family is None else family
+    stack = (environment.stack,) if environment.stack > 1 else ()
+    shape = (*environment.frame_shape, *stack)
+    network = network_for(config.network, shape, environment.num_actions, family.num_outputs, environment.scale)
+    return Agent(family, network, config.learning_rate, config.adam_epsilon, config.double)
+
+
+def restored(learner: Learner, kept: checkpoint.Checkpoint, now: dict[str, Any]) -> Learner:
+    """The networks and the optimiser of a checkpoint, for a learner like that one; `now` is what it is made with."""
+    check_made_with(kept.state.get("made_with", {}), now)
+    leaves, tree = jax.tree.flatten(learner)
+    loaded = [kept.arrays.get(f"learner/{n}") for n in range(len(leaves))]
+    if any(new is None or new.shape != old.shape for new, old in zip(loaded, leaves, strict=True)):
+        raise checkpoint.CheckpointError("the checkpoint is of another agent: its parameters have other shapes")
+    return jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in loaded])
+
+
+def load_trained(out: Path) -> Trained:
+    """The agent of a run, as its last checkpoint has it, ready to play."""
+    found = checkpoint.found(out)
+    if not found:
+        raise fail("run", str(out), "there is no run with a checkpoint in it")
+    config = read_config(out)
+    environment = make(config.env, seed=0, sticky=config.sticky)
+    agent = build_agent(config, environment)
+    environment.close()
+    kept = checkpoint.load(found[0], replay=False)
+    learner = restored(agent.init(jax.random.key(0)), kept, made_with(config, None, None))
+    return Trained(config, agent, learner.online, kept.step)
