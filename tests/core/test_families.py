@@ -309,3 +309,34 @@ def test_huber_quantiles_of_returns_beside_which_kappa_is_nothing(dtype: Any, sc
 def test_a_number_of_levels_may_be_numpys() -> None:
     assert Expectiles(np.int64(5)) == Expectiles(5)
     assert Quantiles(np.int32(5)) == Quantiles(5)
+
+
+@every(FAMILIES)
+def test_whole_numbers_and_lists_are_values_too(case: Case) -> None:
+    """As their floats: levels of the dtype of whole numbers would be 0."""
+    family = case.family
+    floats = np.arange(family.size) % 2 if isinstance(family, Categorical) else np.arange(family.size)
+    floats = np.asarray(floats, float)
+    target = Particles([0.0, 0.5, 2.0])
+    for other in (floats.astype(int), floats.tolist(), tuple(floats.astype(int).tolist())):
+        np.testing.assert_array_equal(family.mean(other), family.mean(floats))
+        np.testing.assert_array_equal(family.loss(other, target), family.loss(floats, target))
+        for field in ("atoms", "probs"):
+            np.testing.assert_array_equal(getattr(family.impute(other), field), getattr(family.impute(floats), field))
+    single = Particles(jnp.array([0.0, 0.5, 2.0], jnp.float32))
+    assert family.loss(floats.tolist(), single).dtype == np.float32  # lists follow arrays
+
+
+def test_the_number_of_levels_may_be_a_whole_float() -> None:
+    assert Expectiles(3.0) == Expectiles(3)  # type: ignore[arg-type]
+    for taus in (None, 2.5, np.zeros((2, 2))):
+        with pytest.raises(ValueError, match="sequence of levels"):
+            Expectiles(taus)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="impute"):
+        Expectiles(3, impute=[1])  # type: ignore[arg-type]
+
+
+def test_support_points_that_float32_cannot_tell_apart() -> None:
+    family = Categorical((1e8, 1e8 + 1, 1e8 + 2))
+    values = family.evaluate(Particles(jnp.array([1e8, 1e8 + 8], jnp.float32)))
+    assert np.isfinite(np.asarray(values)).all()

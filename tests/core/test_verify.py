@@ -99,3 +99,13 @@ def test_a_loss_is_judged_in_its_own_units(scale: float) -> None:
     edrl.verify(Means(), scale=scale)
     with pytest.raises(ValueError, match="must be least"):
         edrl.verify(Negated(), scale=scale)
+
+
+def test_weights_that_are_none_are_found() -> None:
+    """`impute` is compiled, where `Particles` cannot look at numbers."""
+
+    def negative(family: Any, values: Any) -> Particles:
+        return Particles(values, jnp.array([-1.0, 1.5, 1.5], values.dtype))
+
+    with pytest.raises(ValueError, match=r"impute\(values\) is no distribution"):
+        edrl.verify(edrl.Expectiles((0.2, 0.4, 0.8), impute=negative))

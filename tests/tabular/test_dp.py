@@ -306,3 +306,27 @@ def test_continuous_rewards_are_evaluated_at_their_exact_mean() -> None:
     exact = n_chain(4, goal=0.7)
     policy = np.eye(2)[np.zeros(4, int)]
     np.testing.assert_allclose(dp.evaluate(mdp, 0, Mean()).means(), q_values(exact, policy), atol=1e-7)
+
+
+def test_tiny_and_huge_returns_settle_as_others_do() -> None:
+    """To the same number of digits: no sweep too few at rewards of 1e-10, and not for ever at 1e8, where a unit in the
+    last place is more than the tolerance."""
+    unit = [[[(0.5, 0, -1.0), (0.5, 1, 3.3)]], [[(0.7, 0, 1 / 3), (0.3, 2, 0.0)]], []]
+    expected = dp.evaluate(MDP.from_lists(unit, 0.97), 0, Expectiles(3)).values
+    for scale in (1e-10, 1.0, 1e8):
+        lists = [[[(p, y, scale * r) for p, y, r in listed] for listed in actions] for actions in unit]
+        mdp = MDP.from_lists(lists, 0.97)
+        solution = dp.evaluate(mdp, 0, Expectiles(3))
+        assert solution.converged
+        np.testing.assert_allclose(solution.values / scale, expected, rtol=1e-6, atol=1e-7)
+    moments = dp.evaluate(MDP.from_lists(unit, 0.97), 0, Moments(8))  # the eighth is 4e9
+    assert moments.converged
+    np.testing.assert_allclose(moments.values, solve_moments(MDP.from_lists(unit, 0.97), 0, 8), rtol=1e-9, atol=1e-6)
+
+
+def test_values_that_vanish_settle_too() -> None:
+    """From values of 1, where nothing is paid: the scale is that of what has been, or they would shrink for ever."""
+    mdp = MDP.from_dense(np.ones((1, 1, 1)), np.zeros((1, 1)), 0.9, terminal=[])
+    solution = dp.evaluate(mdp, 0, Mean(), initial=np.ones((1, 1, 1)))
+    assert solution.converged
+    assert solution.iterations < 250

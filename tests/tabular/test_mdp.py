@@ -422,3 +422,37 @@ def test_uniform_law_in_the_array_path() -> None:
     assert mdp.laws is not None
     assert mdp.laws.kind.dtype == np.int8
     assert np.array_equal(mdp.laws.scale, [[[2.0]], [[0.0]]])
+
+
+def test_without_a_word_episodes_start_where_something_can_happen() -> None:
+    """In many gridworlds state 0 is terminal."""
+    world = [[], [[(0.5, 0, -1.0), (0.5, 2, -1.0)]], [[(1.0, 1, -1.0)]]]
+    assert MDP.from_lists(world, 1.0).start.tolist() == [0, 1, 0]
+    assert MDP.from_lists(world, 1.0, start=0).start.tolist() == [1, 0, 0]
+    assert MDP.from_lists([[]], 1.0).start.tolist() == [1]
+
+
+def test_probabilities_of_lower_precision_are_taken_for_what_they_are() -> None:
+    """A softmax in float32 sums to 1 as well as float32 can; what is further off is wrong in any precision."""
+    logits = jax.random.normal(jax.random.key(0), (3, 2, 3))
+    probs = jax.nn.softmax(logits)
+    rewards = Particles(jnp.array([0.0, 1.0, 2.0]))
+    mdp = MDP.from_dense(probs, np.zeros((3, 2)), 0.9, start=jax.nn.softmax(logits[0, 0]))
+    np.testing.assert_allclose(mdp.probs.sum(-1), 1, atol=1e-15)
+    np.testing.assert_allclose(mdp.start.sum(), 1, atol=1e-15)
+    policy = as_policy(mdp, jax.nn.softmax(logits[:, 0, :2]))
+    np.testing.assert_allclose(policy.probs.sum(-1), 1, atol=1e-15)
+    paid = MDP.from_lists([[[(1.0, 1, rewards)]], []], 0.9)
+    np.testing.assert_allclose(paid.rewards.probs.sum(-1), 1, atol=1e-15)
+    with pytest.raises(ValueError, match=r"sum to 1, not to 0\.99"):
+        as_policy(mdp, 0.99 * jax.nn.softmax(logits[:, 0, :2]))
+    with pytest.raises(ValueError, match="must sum to 1"):
+        MDP.from_dense(0.99 * probs, np.zeros((3, 2)), 0.9)
+
+
+def test_a_reward_may_be_a_number_of_any_library() -> None:
+    expected = MDP.from_lists([[[(1.0, 1, 1.0)]], []], 0.9).rewards.atoms
+    for reward in (1, np.float32(1), np.array(1.0), jnp.float32(1)):
+        np.testing.assert_array_equal(MDP.from_lists([[[(1.0, 1, reward)]], []], 0.9).rewards.atoms, expected)
+    with pytest.raises(ValueError, match="finite number, or a distribution"):
+        MDP.from_lists([[[(1.0, 1, np.zeros(2))]], []], 0.9)

@@ -285,3 +285,30 @@ def test_brackets_hold_a_finer_truth() -> None:
         assert np.mean((low - ROUNDING <= values) & (values <= high + ROUNDING)) > 0.99
     with pytest.raises(ValueError, match="bracketed"):
         coarse.bracket(Moments(2))
+
+
+def test_counts_may_be_whole_floats_and_places_must_be_whole() -> None:
+    chain = n_chain(4)
+    few = return_distributions(chain, 0, atoms=64.0).upper  # type: ignore[arg-type]
+    np.testing.assert_array_equal(few.atoms, return_distributions(chain, 0, atoms=64).upper.atoms)
+    assert rollouts(chain, 0, 3.0).size == 3  # type: ignore[arg-type]
+    for name in ("state", "action"):
+        with pytest.raises(ValueError, match=f"{name} = 0.5"):
+            rollouts(chain, 0, 3, **{name: 0.5})
+
+
+def test_undiscounted_ranges_end_with_the_longest_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sweeps for states that all end in one step, however many there are."""
+    states, sweeps = 200, [0]
+    mdp = MDP.from_lists([*([[(1.0, states, float(x))]] for x in range(states)), []], 1.0)
+    original = truth._state_range
+
+    def counted(*args: Any) -> Any:
+        sweeps[0] += 1
+        return original(*args)
+
+    monkeypatch.setattr(truth, "_state_range", counted)
+    low, high = return_range(mdp, 0)
+    np.testing.assert_array_equal(low[:-1, 0], np.arange(states))
+    np.testing.assert_array_equal(high, low)
+    assert sweeps[0] <= 4

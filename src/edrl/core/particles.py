@@ -133,8 +133,9 @@ class Particles(eqx.Module):
         return _quantile(ordered.atoms, ordered.probs, taus)
 
     @keep_precision
-    def sample(self, key: jax.Array, shape: Sequence[int] = ()) -> Any:
-        """Independent draws: [*batch, *shape]."""
+    def sample(self, key: jax.Array, shape: int | Sequence[int] = ()) -> Any:
+        """Independent draws: [*batch, *shape]; `shape` may be a number."""
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
         mu = self.settled()
         return _draw(mu.atoms, mu.probs, key, math.prod(shape)).reshape(*self.shape, *shape)
 
@@ -170,7 +171,7 @@ class Particles(eqx.Module):
         `b` in place, gathering it costs at most (max - min) * a * b in W1. As a + b <= 2 / n, that is at most
         (max - min) / n^2 a cell and (max - min) / n in all.
         """
-        check_count("n", n, 1)
+        n = check_count("n", n, 1)
         if n >= self.size:
             return self.sorted()
         ordered = self.sorted()

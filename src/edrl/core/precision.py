@@ -38,6 +38,16 @@ def as_floats(*xs: ArrayLike) -> tuple[Any, ...]:
     return tuple(array if array.dtype == dtype else array.astype(dtype) for array in arrays)
 
 
+def as_float_beside(x: ArrayLike, others: Any) -> Any:
+    """`x` as an array of floats; if it is a list it has the precision of the arrays that come with it."""
+    array = as_float(x)
+    if hasattr(x, "dtype"):
+        return array
+    dtypes = [leaf.dtype for leaf in jax.tree.leaves(others) if hasattr(leaf, "dtype")]
+    floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)]
+    return array if not floats or np.dtype(np.float64) in floats else array.astype(floats[0])
+
+
 def is_concrete(*arrays: Any) -> bool:
     """Whether the numbers are there to be looked at, that is, none of them is being traced."""
     return not any(isinstance(array, jax.core.Tracer) for array in arrays)

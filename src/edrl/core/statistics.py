@@ -12,17 +12,22 @@ from jax.typing import ArrayLike
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
-from edrl.core.precision import compiled
+from edrl.core.precision import as_float_beside, compiled
 
 Strategy = Callable[["Statistics", Any], Particles]
 """An imputation strategy Psi (Definition 3.4): from a family and its values [..., K] to `Particles [..., n]`."""
 
 
 def _of_values(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose first argument are values: one of another size would be broadcast, silently."""
+    """A method, compiled, whose first argument are values, in lists or whole numbers, too.
+
+    Levels of the dtype of whole numbers would all be 0, and values of another size would be broadcast, silently.
+    """
+    method = compiled(method)
 
     @functools.wraps(method)
     def checked(self: "Statistics", values: Any, *others: Any, **named: Any) -> Any:
+        values = as_float_beside(values, (others, named))
         shape = jnp.shape(values)
         if shape[-1:] != (self.size,):
             right = f"the last axis must hold the {self.size} statistics of {type(self).__name__}"
@@ -54,7 +59,7 @@ class Statistics(abc.ABC):
         for name in (*cls._numerical, *cls._numerical_of_values):
             if name in cls.__dict__:
                 method = cls.__dict__[name]
-                setattr(cls, name, compiled(_of_values(method) if name in cls._numerical_of_values else method))
+                setattr(cls, name, _of_values(method) if name in cls._numerical_of_values else compiled(method))
 
     @property
     @abc.abstractmethod
@@ -75,25 +80,22 @@ class Statistics(abc.ABC):
         """Whether the values determine the expected return, whatever distribution is imputed (Section 4.3)."""
         return False
 
-    @compiled
+    @_of_values
     def mean(self, values: Any) -> Any:
         """The expected return [...] that `values [..., K]` encode (Section 4.3)."""
         return self.impute(values).mean()
 
-    @compiled
     @_of_values
     def impute(self, values: Any) -> Particles:
         """A distribution with these statistics (Definition 3.4), by the family's strategy."""
         strategy = inspect.getattr_static(self, "strategy")  # a function in a class body must not become a method
         return strategy(self, jnp.asarray(values))
 
-    @compiled
     @_of_values
     def residual(self, values: Any) -> Any:
         """`evaluate(impute(values)) - values`: how far the imputed distribution is from what was asked."""
         return self.evaluate(self.impute(values)) - jnp.asarray(values)
 
-    @compiled
     @_of_values
     def score(self, values: Any, atoms: Any) -> Any:
         """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the M-estimator's score."""
@@ -110,7 +112,6 @@ class Statistics(abc.ABC):
 
         return jax.vmap(at_one_atom, in_axes=(None, -1), out_axes=-1)(values, atoms)
 
-    @compiled
     @_of_values
     def places(self, values: Any) -> Any:
         """Places [..., m] on the axis of returns that the values speak of: `MaximumEntropy` puts its atoms around them.

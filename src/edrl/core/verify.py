@@ -37,10 +37,13 @@ def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
     _check_loss(family, values, mu, nu, rng, scale)
     anything = values + scale * rng.normal(size=values.shape)
     for what, given in (("statistics of a distribution", values), ("values of no distribution", anything)):
-        imputed = family.impute(given)  # `Particles` refuses weights that are none
-        _check_shape("impute(values)", np.asarray(imputed.atoms)[..., 0], (_ROWS,))
-        if not np.isfinite(np.asarray(imputed.atoms)).all():
-            raise ValueError(f"impute(values) has atoms that are not finite, for {what}")
+        imputed = family.impute(given)
+        atoms, probs = np.asarray(imputed.atoms), np.asarray(imputed.probs)
+        _check_shape("impute(values)", atoms[..., 0], (_ROWS,))
+        try:
+            Particles(atoms, probs)  # which looks at numbers; `impute` was compiled, and had none to look at
+        except ValueError as error:
+            raise ValueError(f"impute(values) is no distribution, for {what}: {error}") from error
     _check_mean(family, values, mu)
     spread = np.ptp(np.asarray(mu.atoms), axis=-1, keepdims=True)
     return Verified(float(np.max(np.abs(np.asarray(family.residual(values))) / spread)))

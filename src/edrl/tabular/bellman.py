@@ -113,7 +113,7 @@ def solve_moments(mdp: MDP, policy: Any, k: int) -> np.ndarray:
     gamma^j P, and to lower orders that are known by then.
     """
     policy = as_policy(mdp, policy)
-    check_count("k", k, 1)
+    k = check_count("k", k, 1)
     rewards = reward_moments(mdp, k)
     at_states = [np.ones(mdp.num_states)]  # the moment of order 0
     at_pairs = []

@@ -36,12 +36,28 @@ def _quantile_bracket(
 ) -> tuple[np.ndarray, np.ndarray]:
     """A quantile minimises P(x) - tau x, so it is not where the lower P exceeds the least upper one."""
     best = upper.quantile(taus)
-    minimum = integrated_cdf(upper, best) - taus * best  # [S, A, K]
+    minima = integrated_cdf(upper, best) - taus * best  # [S, A, K]
     knots = np.sort(lower.settled().atoms, axis=-1)  # [S, A, n]
-    function = integrated_cdf(lower, knots)[..., None, :] - taus[:, None] * knots[..., None, :]
-    rounding = 1e-13 * np.abs(knots).max(axis=-1)[..., None]
-    knots = np.broadcast_to(knots[..., None, :], function.shape)
-    possible = function <= (minimum + rounding)[..., None]
+    integrals = integrated_cdf(lower, knots)
+    # Level by level: for all at once [S, A, K, n] would take a thousand times the memory of the answer.
+    before, after = -minima / taus, (minima + means[..., None]) / (1 - taus)
+    ends = [
+        _where_below(knots, integrals - tau * knots, minima[..., k], before[..., k], after[..., k])
+        for k, tau in enumerate(taus)
+    ]
+    low, high = (np.stack(end, axis=-1) for end in zip(*ends, strict=True))
+    return np.minimum(low, best), np.maximum(high, best)
+
+
+def _where_below(
+    knots: np.ndarray, function: np.ndarray, bound: np.ndarray, before: np.ndarray, after: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Between which places [S, A] a convex function, linear between knots [S, A, n], is not above a bound [S, A].
+
+    `before` and `after` are those places if they lie to the left and to the right of all knots.
+    """
+    bound = bound + 1e-13 * np.abs(knots).max(axis=-1)  # rounding
+    possible = function <= bound[..., None]
     end = knots.shape[-1] - 1
     first, last = possible.argmax(axis=-1), end - possible[..., ::-1].argmax(axis=-1)
 
@@ -50,10 +66,9 @@ def _quantile_bracket(
 
     def crossing(inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
         rise = at(function, outside) - at(function, inside)
-        share = (minimum + rounding - at(function, inside)) / np.where(rise > 0, rise, 1)
+        share = (bound - at(function, inside)) / np.where(rise > 0, rise, 1)
         return at(knots, inside) + np.clip(share, 0, 1) * (at(knots, outside) - at(knots, inside))
 
-    # The lower P is linear between its knots, 0 on their left and x - E[Z] on their right.
-    low = np.where(first > 0, crossing(first, first - 1), -minimum / taus)
-    high = np.where(last < end, crossing(last, last + 1), (minimum + means[..., None]) / (1 - taus))
-    return np.minimum(low, best), np.maximum(high, best)
+    # The lower P is 0 on the left of its knots, and x - E[Z] on their right.
+    low = np.where(first > 0, crossing(first, first - 1), before)
+    return low, np.where(last < end, crossing(last, last + 1), after)

@@ -128,7 +128,7 @@ def bellman_closed(
     where there are functions; `draws` and `seed` are those of the other one.
     """
     check_number("tolerance", tolerance, 0.0, open_low=True)
-    check_count("draws", draws, 200)
+    draws = check_count("draws", draws, 200)
     for i, gamma in enumerate(gammas):
         check_number(f"gammas[{i}]", gamma, 0.0, 1.0, open_low=True)
     for i, reward in enumerate(() if rewards is None else rewards):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_count, fail
@@ -16,6 +17,16 @@ Transitions = Iterable[tuple[float, int, Reward]]
 """What can follow a state and an action: (probability, next state, reward)."""
 
 SUM_TOLERANCE = 1e-8
+
+
+def as_probabilities(probs: Any) -> np.ndarray:
+    """In float64; rows that sum to 1 as well as a lower precision can (a softmax in float32) then do so exactly."""
+    given = np.asarray(probs)
+    wide = given.astype(np.float64)
+    if not jnp.issubdtype(given.dtype, jnp.floating) or given.dtype == np.float64:
+        return wide
+    total = wide.sum(axis=-1, keepdims=True)
+    return np.where(np.abs(total - 1) <= float(jnp.finfo(given.dtype).eps) ** 0.5, wide / total, wide)
 
 
 class Table(NamedTuple):
@@ -33,7 +44,7 @@ def tabulate(
     successors: Any, probs: Any, rewards: Any, laws: ContinuousLaws | None, terminal: Any, reward_atoms: int
 ) -> Table:
     """Check sparse arrays, discretise continuous laws, write the padding and the rows of terminal states."""
-    successors, probs = np.asarray(successors), np.asarray(probs, np.float64)
+    successors, probs = np.asarray(successors), as_probabilities(probs)
     if successors.ndim != 3 or 0 in successors.shape or not np.issubdtype(successors.dtype, np.integer):
         got = (successors.dtype.name, successors.shape)
         raise fail("successors", got, "it must be an array of integers [states, actions, successors]")
@@ -83,7 +94,7 @@ def tabulate(
 def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Rewards as atoms and their probabilities [S, A, B, R]; they may still hold NaN."""
     if isinstance(rewards, Particles):
-        atoms, weights = np.asarray(rewards.atoms, np.float64), np.asarray(rewards.probs, np.float64)
+        atoms, weights = np.asarray(rewards.atoms, np.float64), as_probabilities(rewards.probs)
     else:
         atoms = np.asarray(rewards, np.float64)[..., None]
         weights = np.ones_like(atoms)
@@ -150,7 +161,7 @@ def nonzero_first(weights: np.ndarray) -> np.ndarray:
 
 def dense_to_arrays(transitions: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray, Any]:
     """Successors, probs and rewards [S, A, B] from `transitions [S, A, S]`; see `MDP.from_dense`."""
-    transitions = np.asarray(transitions, np.float64)
+    transitions = as_probabilities(transitions)
     if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2] or 0 in transitions.shape:
         raise fail("transitions.shape", transitions.shape, "it must be [states, actions, states]")
     successors = nonzero_first(transitions)
@@ -201,7 +212,7 @@ def lists_to_arrays(
                 laws.kind[at], (laws.loc[at], laws.scale[at]) = reward.kind, reward.affine
             elif isinstance(reward, Particles):
                 atoms[at][: reward.size], weights[at] = reward.atoms, 0.0
-                weights[at][: reward.size] = reward.probs
+                weights[at][: reward.size] = as_probabilities(reward.probs)
             else:
                 atoms[at][0] = reward
     return successors, probs, Particles(atoms, weights), laws
@@ -226,8 +237,10 @@ def _merged(x: int, a: int, listed: Transitions) -> list[tuple[float, int, Rewar
             raise fail(place, entry, f"state {x}, action {a}: a probability is a number of at least 0")
         if isinstance(reward, Particles) and reward.shape:
             raise fail(place, reward.shape, f"state {x}, action {a}: a reward is one distribution, not a batch")
-        if not isinstance(reward, Particles | Law) and not np.isfinite(reward):
-            raise fail(place, entry, f"state {x}, action {a}: a reward must be finite")
+        if not isinstance(reward, Particles | Law):
+            if np.ndim(reward) or not np.isfinite(reward):
+                raise fail(place, entry, f"state {x}, action {a}: a reward must be a finite number, or a distribution")
+            reward = float(reward)
         if probability > 0:
             if not float(successor).is_integer():
                 raise fail(place, entry, f"state {x}, action {a}: a next state is a whole number")

@@ -18,6 +18,7 @@ from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.progress import track
 
 _SWEEPS_AT_ONCE = 64  # between two steps of the progress bar
+_ROUNDING = 16  # units in the last place by which a backup may be off
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def evaluate(
 ) -> Solution:
     """Iterate imputed backups (Algorithm 1) for a policy until no statistic changes by more than `tolerance`.
 
+    Where all statistics are below 1, that is `tolerance` times the largest; what changes by rounding alone has settled.
     `policy` is whatever `as_policy` takes; `initial` are values [S, A, K], by default those of a zero return.
     Not every pair of statistics and strategy has a fixed point: look at `converged`.
     """
@@ -110,21 +112,24 @@ def _iterate(
     progress: bool,
 ) -> Solution:
     check_number("tolerance", tolerance, 0.0)
-    check_count("max_iterations", max_iterations, 1)
+    max_iterations = check_count("max_iterations", max_iterations, 1)
     values = initial_values(mdp, family, initial)
     residuals = np.zeros(0)
-    change = np.inf
+    largest = jnp.max(jnp.abs(values), axis=(0, 1))
+    change, settled = np.inf, False
     with track("dynamic programming", max_iterations, progress) as advance:
-        while len(residuals) < max_iterations and change > tolerance:  # false for NaN: nothing comes after it
+        while len(residuals) < max_iterations and not settled and not np.isnan(change):  # nothing comes after NaN
             at_most = min(_SWEEPS_AT_ONCE, max_iterations - len(residuals))
             # None and not 0 for a greedy policy: it has one action a state, an epsilon-greedy one has all.
-            values, block, done = _sweeps(mdp, family, policy, risk, epsilon or None, values, tolerance, at_most)
+            values, largest, settled, block, done = _sweeps(
+                mdp, family, policy, risk, epsilon or None, values, largest, tolerance, at_most
+            )
             residuals = np.concatenate([residuals, np.asarray(block)[: int(done)]])
             change = residuals[-1]
             advance(int(done), f"change {change:.1e}")
     found = greedy_policy(family, values, risk, epsilon) if policy is None else policy
     found = jax.tree.map(np.asarray, found)
-    return Solution(family, np.asarray(values), found, bool(change <= tolerance), len(residuals), residuals)
+    return Solution(family, np.asarray(values), found, bool(settled), len(residuals), residuals)
 
 
 @jax.jit(static_argnames="risk")
@@ -135,24 +140,32 @@ def _sweeps(
     risk: Callable[[Particles], Any] | None,
     epsilon: Any | None,
     values: Any,
+    largest: Any,
     tolerance: Any,
     at_most: Any,
-) -> tuple[Any, Any, Any]:
-    """Up to `at_most` sweeps, fewer once the change is within tolerance; the change in each of them."""
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Up to `at_most` sweeps, fewer once nothing changes: the values, the largest that each statistic has been, whether
+    they have settled, the change in each sweep, and how many there were."""
+    State = tuple[Any, Any, Any, Any, Any]
 
-    def body(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        values, changes, done = state
+    def body(state: State) -> State:
+        values, largest, _, changes, done = state
         current = policy
         if current is None:
             current = greedy_policy(family, values, risk, 0.0 if epsilon is None else epsilon)
         updated = sweep(mdp, current, family, values)
-        return updated, changes.at[done].set(jnp.max(jnp.abs(updated - values))), done + 1
+        change = jnp.max(jnp.abs(updated - values), axis=(0, 1))
+        largest = jnp.maximum(largest, jnp.max(jnp.abs(updated), axis=(0, 1)))
+        # Statistics may have other units (moments), and one may be 0 but for the rounding of others (a mean).
+        rounding = _ROUNDING * jnp.finfo(values.dtype).eps * largest
+        enough = jnp.maximum(tolerance * jnp.minimum(1.0, jnp.max(largest)), rounding)
+        return updated, largest, jnp.all(change <= enough), changes.at[done].set(jnp.max(change)), done + 1
 
-    def unfinished(state: tuple[Any, Any, Any]) -> Any:
-        _, changes, done = state
-        return (done < at_most) & ((done == 0) | (changes[done - 1] > tolerance))
+    def unfinished(state: State) -> Any:
+        _, _, settled, changes, done = state
+        return (done < at_most) & ~settled & ((done == 0) | ~jnp.isnan(changes[done - 1]))
 
-    return jax.lax.while_loop(unfinished, body, (values, jnp.zeros(_SWEEPS_AT_ONCE), 0))
+    return jax.lax.while_loop(unfinished, body, (values, largest, False, jnp.zeros(_SWEEPS_AT_ONCE), 0))
 
 
 def initial_values(mdp: MDP, family: Statistics, initial: Any) -> Any:

@@ -58,7 +58,8 @@ class MDP(eqx.Module):
         """From `successors`, `probs` and `rewards` [S, A, B]; rewards may also be `Particles` [S, A, B, R].
 
         `terminal` is a mask [S] or a list of states, whose rows may be all zeros; without it, the states that
-        all actions keep without reward. `start` is a distribution [S] or a state, by default state 0. `laws`
+        all actions keep without reward. `start` is a distribution [S] or a state, by default the first state that is
+        not terminal. `laws`
         replace the rewards where their kind is not 0, and are discretised into `reward_atoms` atoms. `gamma`
         is in [0, 1], and 1 only if every policy reaches a terminal state with probability one.
         """
@@ -72,7 +73,7 @@ class MDP(eqx.Module):
             probs=table.probs,
             rewards=table.rewards,
             terminal=table.terminal,
-            start=_as_start(start, num_states),
+            start=_as_start(start, table.terminal),
             gamma=gamma,
             law_error=table.law_error,
             laws=table.laws,
@@ -159,14 +160,15 @@ class MDP(eqx.Module):
         return jnp.where(law.kind == PARTICLES, reward, law.sample(key_law))
 
 
-def _as_start(start: Any, num_states: int) -> np.ndarray:
-    """The start distribution [S], from itself, from one state, or from None: state 0."""
+def _as_start(start: Any, terminal: np.ndarray) -> np.ndarray:
+    """The start distribution [S], from itself, from one state, or from None: the first that is not terminal."""
+    num_states = len(terminal)
     if start is None or isinstance(start, int | np.integer):
-        state = check_count("start", int(start or 0), 0)
+        state = check_count("start", int(np.argmin(terminal) if start is None else start), 0)
         if state >= num_states:
             raise fail("start", start, f"it must be a state, a number from 0 to {num_states - 1}")
         return (np.arange(num_states) == state).astype(np.float64)
-    array = np.asarray(start, np.float64)
+    array = constructors.as_probabilities(start)
     if array.shape != (num_states,):
         raise fail("start.shape", array.shape, f"one probability a state is needed: ({num_states},)")
     if not (array >= 0).all():

@@ -8,7 +8,7 @@ import numpy as np
 
 from edrl.core.check import fail
 from edrl.core.precision import is_concrete, keep_precision
-from edrl.tabular.constructors import SUM_TOLERANCE, nonzero_first
+from edrl.tabular.constructors import SUM_TOLERANCE, as_probabilities, nonzero_first
 from edrl.tabular.mdp import MDP
 
 
@@ -50,7 +50,7 @@ def _from_array(policy: Any, shape: tuple[int, int]) -> Policy:
     xp: Any = np if is_concrete(policy) else jnp
     array = xp.asarray(policy)
     if array.ndim == 2 and array.shape == shape and array.dtype != bool:
-        return _from_probabilities(array.astype(float))
+        return _from_probabilities(as_probabilities(array) if is_concrete(array) else array.astype(float))
     if array.ndim < 2 and np.issubdtype(array.dtype, np.integer) and array.shape in ((), shape[:1]):
         actions = xp.broadcast_to(array, shape[:1])[:, None].astype(np.int32)
         return Policy(actions, np.ones((shape[0], 1)))
@@ -80,5 +80,5 @@ def _check(actions: np.ndarray, probs: np.ndarray, num_states: int, num_actions:
     wrong = ~(probs >= 0).all(-1) | ~(np.abs(probs.sum(-1) - 1) <= SUM_TOLERANCE)
     if wrong.any():
         x = int(np.argmax(wrong))
-        right = f"the probabilities of state {x} must be at least 0 and sum to 1"
+        right = f"the probabilities of state {x} must be at least 0 and sum to 1, not to {probs[x].sum():.9g}"
         raise fail(f"policy.probs[{x}]", probs[x].tolist(), right)

@@ -26,7 +26,8 @@ def bimodal_chain(
 
     The paper gives no numbers for the reward: `modes` lists (probability, reward) of what it is mixed from.
     """
-    last = check_count("length", length, 1) - 1
+    length = check_count("length", length, 1)
+    last = length - 1
     return MDP.from_lists(
         [*([[(1.0, x + 1, 0.0)]] for x in range(last)), [[(p, last + 1, reward) for p, reward in modes]], []],
         gamma,
@@ -42,7 +43,8 @@ def n_chain(length: int = 15, goal: Reward = 1.0, gamma: float = 0.99, reward_at
     The reward is -1 on the way to x0 and `goal` on the way to the rightmost state, which is terminal;
     Appendix E also takes the goals `Uniform(-1, 1)` and `Normal(0, 1)`.
     """
-    last = check_count("length", length, 2) - 1
+    length = check_count("length", length, 2)
+    last = length - 1
 
     def step(x: int, action: int) -> list[tuple[float, int, Reward]]:
         if x == last:
@@ -172,11 +174,8 @@ def garnet(
     uniform points. The reward of each transition is uniform on [-max_reward, max_reward], or a random law
     with `reward_atoms` such atoms.
     """
-    shape = (
-        check_count("states", states, 1),
-        check_count("actions", actions, 1),
-        check_count("branching", branching, 1),
-    )
+    states, branching = check_count("states", states, 1), check_count("branching", branching, 1)
+    shape = states, check_count("actions", actions, 1), branching
     if branching > states:
         raise fail("branching", branching, f"there are only {states} states to lead to")
     max_reward = check_number("max_reward", max_reward, 0.0)

@@ -95,7 +95,7 @@ def learn(
         raise fail("control", control, "it must be 'q-learning', 'sarsa' or None")
     if sampling not in ("trajectory", "uniform", "all"):
         raise fail("sampling", sampling, "it must be 'trajectory', 'uniform' or 'all'")
-    check_count("steps", steps, 1)
+    steps = check_count("steps", steps, 1)
     check_number("decay", decay, 0.0, 1.0)
     check_number("epsilon", epsilon, 0.0, 1.0)
     alphas = np.ravel(step_size).astype(np.float64)

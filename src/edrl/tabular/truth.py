@@ -72,9 +72,9 @@ def return_distributions(
     their error is within `tolerance` or no longer shrinks; those of pairs follow by one more backup.
     """
     policy = as_policy(mdp, policy)
-    check_count("atoms", atoms, 2)
+    atoms = check_count("atoms", atoms, 2)
     check_number("tolerance", tolerance, 0.0)
-    check_count("max_iterations", max_iterations, 1)
+    max_iterations = check_count("max_iterations", max_iterations, 1)
     means = solve_moments(mdp, policy, 1)[..., 0]
     ends = return_range(mdp, policy)
     outcomes = _outcomes(mdp)
@@ -268,7 +268,9 @@ def return_range(mdp: MDP, policy: Any) -> tuple[np.ndarray, np.ndarray]:
         nowhere = np.where(mdp.terminal, 0.0, np.inf)
         states = nowhere, -nowhere
         for _ in range(mdp.num_states):
-            states = _state_range(policy, of_pairs(*states))
+            before, states = states, _state_range(policy, of_pairs(*states))
+            if np.array_equal(before, states):
+                break
         if not sweep(states)[2]:
             right = "returns are unbounded, as an episode can pass a state again and be paid for it"
             raise fail("gamma", mdp.gamma, right)
@@ -307,10 +309,10 @@ def rollouts(
     From `state` (default: the start distribution), first taking `action` (default: the policy's). An episode
     ends in a terminal state, or when discounting leaves less than `truncation` times the largest reward.
     """
-    check_count("episodes", episodes, 1)
+    episodes = check_count("episodes", episodes, 1)
     check_number("truncation", truncation, 0.0, 1.0, open_low=True)
     for name, value, count in (("state", state, mdp.num_states), ("action", action, mdp.num_actions)):
-        if value is not None and not 0 <= value < count:
+        if value is not None and check_count(name, value, 0) >= count:
             raise fail(name, value, f"it must be a number from 0 to {count - 1}")
     start = mdp.start if state is None else (np.arange(mdp.num_states) == state).astype(float)
     first = -1 if action is None else action

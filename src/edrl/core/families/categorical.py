@@ -11,7 +11,7 @@ import numpy as np
 from edrl.core.check import check_increasing, fail
 from edrl.core.imputation import ImputeLike, strategy_for
 from edrl.core.particles import Particles
-from edrl.core.precision import compiled
+from edrl.core.precision import as_float, compiled
 from edrl.core.statistics import Statistics, Strategy, expect
 
 
@@ -43,9 +43,10 @@ class Categorical(Statistics):
 
     def features(self, x: Any) -> Any:
         """h_{z_k, z_{k+1}}(x), [..., K, n]: 1 up to z_k, 0 from z_{k+1} on, linear in between."""
-        x = jnp.asarray(x)
-        support = jnp.asarray(self.support, x.dtype)[:, None]
-        return jnp.clip((support[1:] - x[..., None, :]) / (support[1:] - support[:-1]), 0, 1)
+        x = as_float(x)
+        upper = jnp.asarray(self.support[1:], x.dtype)[:, None]
+        widths = jnp.asarray(np.diff(self.support), x.dtype)[:, None]  # in float32 two large points may be one
+        return jnp.clip((upper - x[..., None, :]) / widths, 0, 1)
 
     def evaluate(self, mu: Particles) -> Any:
         return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)

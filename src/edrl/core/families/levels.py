@@ -4,19 +4,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edrl.core.check import check_count, check_increasing
+from edrl.core.check import check_count, check_increasing, fail
 
 Taus = int | Sequence[float] | np.ndarray
 
 
 def midpoints(k: int) -> tuple[float, ...]:
     """tau_k = (2k - 1) / 2K, the levels of QDRL, QR-DQN and ER-DQN-naive."""
-    return tuple(((2 * np.arange(check_count("taus", k, 1)) + 1) / (2 * k)).tolist())
+    k = check_count("taus", k, 1)
+    return tuple(((2 * np.arange(k) + 1) / (2 * k)).tolist())
 
 
 def evenly_spaced(k: int) -> tuple[float, ...]:
     """K levels from 0.01 to 0.99, as ER-DQN's eleven; for K = 1 the mean's own level 1/2."""
-    check_count("taus", k, 1)
+    k = check_count("taus", k, 1)
     taus = np.linspace(0.01, 0.99, k)
     if k % 2:
         taus[k // 2] = 0.5  # exactly: the mean must be the mean
@@ -25,9 +26,16 @@ def evenly_spaced(k: int) -> tuple[float, ...]:
 
 def check_taus(taus: Sequence[float] | np.ndarray) -> tuple[float, ...]:
     """Levels given one by one: strictly increasing, strictly between 0 and 1."""
+    if taus is None or np.ndim(taus) != 1:
+        raise fail("taus", taus, "it must be a sequence of levels, e.g. (0.1, 0.5, 0.9)")
     return check_increasing("taus", tuple(np.asarray(taus, dtype=np.float64).tolist()), 0.0, 1.0)
 
 
 def levels_for(taus: Taus, spread: Callable[[int], tuple[float, ...]]) -> tuple[float, ...]:
     """Levels given one by one, or their number, which `spread` turns into levels."""
-    return spread(taus) if isinstance(taus, (int, np.integer)) else check_taus(taus)
+    return spread(int(taus)) if np.ndim(taus) == 0 and _is_whole(taus) else check_taus(taus)  # type: ignore[arg-type]
+
+
+def _is_whole(number: object) -> bool:
+    """Whether it is a number of levels: 11.0 is one, too."""
+    return isinstance(number, int | float | np.integer | np.floating) and float(number).is_integer()

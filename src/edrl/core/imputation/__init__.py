@@ -39,7 +39,7 @@ _MADE_FOR: tuple[tuple[Strategy, tuple[str, ...]], ...] = (
 
 def strategy_for(impute: ImputeLike, family: Statistics) -> Strategy:
     """The strategy for a family, given by name or as a function `(family, values) -> Particles`."""
-    if not callable(impute) and impute not in STRATEGIES:
+    if not callable(impute) and not (isinstance(impute, str) and impute in STRATEGIES):
         right = f"it must be a function (family, values) -> Particles or one of {sorted(STRATEGIES)}"
         raise fail("impute", impute, right)
     strategy = impute if callable(impute) else STRATEGIES[impute]

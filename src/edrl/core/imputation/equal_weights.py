@@ -39,8 +39,8 @@ class EqualWeights:
 
     def __post_init__(self) -> None:
         if self.samples is not None:
-            check_count("samples", self.samples, 1)
-        check_count("iterations", self.iterations, 1)
+            object.__setattr__(self, "samples", check_count("samples", self.samples, 1))
+        object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
 
     @functools.partial(compiled, static=("self",))
     def __call__(self, family: Statistics, values: Any) -> Particles:

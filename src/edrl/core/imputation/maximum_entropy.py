@@ -46,9 +46,9 @@ class MaximumEntropy:
     """The most Newton steps that are taken."""
 
     def __post_init__(self) -> None:
-        check_count("grid", self.grid, 4)
+        object.__setattr__(self, "grid", check_count("grid", self.grid, 4))
         check_number("margin", self.margin, 0.0, open_low=True)
-        check_count("iterations", self.iterations, 1)
+        object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
 
     @functools.partial(compiled, static=("self",))
     def __call__(self, family: Statistics, values: Any) -> Particles:

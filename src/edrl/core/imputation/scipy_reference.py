@@ -69,8 +69,8 @@ class ScipyMinimize:
 
 def _check(strategy: ScipyRoot | ScipyMinimize) -> None:
     if strategy.samples is not None:
-        check_count("samples", strategy.samples, 1)
-    check_count("processes", strategy.processes, 1)
+        object.__setattr__(strategy, "samples", check_count("samples", strategy.samples, 1))
+    object.__setattr__(strategy, "processes", check_count("processes", strategy.processes, 1))
 
 
 def solve_rows(
