@@ -7,17 +7,22 @@ DOPAMINE := .venv-dopamine
 
 .PHONY: reproduce reproduce-full test test-slow test-search test-page lint types layers check benchmark benchmark-peers clean
 
-$(VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+# --clear: what another Python has begun there, one that was too old say, must not stay.
+$(VENV)/package: pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed: $(VENV)/package
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-reproduce: $(VENV)/installed  ## run the paper's experiments and write report/index.html
+reproduce: $(VENV)/package  ## run the paper's experiments and write report/index.html
 	$(BIN)/edrl reproduce
 
-reproduce-full: $(VENV)/installed  ## the same at the paper's sizes, with many seeds, in report-full
-	$(BIN)/edrl reproduce --full --out report-full
+reproduce-full: $(VENV)/package  ## the same at the paper's sizes, with many seeds, in report-full
+	$(BIN)/edrl reproduce --full
 
 test: $(VENV)/installed  ## install what is needed and run the test suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -47,14 +52,14 @@ benchmark: $(VENV)/installed  ## side-by-side measurements, written to benchmark
 	$(BIN)/python -m benchmarks
 
 $(PEERS)/installed:
-	$(PYTHON) -m venv $(PEERS)
+	$(PYTHON) -m venv --clear $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
 	$(PEERS)/bin/python -m pip install --quiet sb3-contrib==2.9.2 ale-py gymnasium opencv-python-headless MinAtar tensorboard setuptools
 	$(PEERS)/bin/python -m pip install --quiet --no-deps cleanrl==0.4.8
 	touch $@
 
 $(DOPAMINE)/installed:
-	$(PYTHON) -m venv $(DOPAMINE)
+	$(PYTHON) -m venv --clear $(DOPAMINE)
 	$(DOPAMINE)/bin/python -m pip install --quiet --upgrade pip
 	$(DOPAMINE)/bin/python -m pip install --quiet dopamine-rl==4.1.2
 	$(DOPAMINE)/bin/python -m pip uninstall --quiet --yes tensorflow-probability

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from edrl.experiments import EXPERIMENTS
+from edrl.experiments.run import is_finished
 from edrl.report.claims import Claim, as_markdown, count_verdicts
 
 DOCS = Path(__file__).parent
@@ -31,9 +32,9 @@ def claims_block(claims: list[Claim]) -> str:
 
 def update(report: Path) -> None:
     """Copy what the documentation shows of a complete report."""
-    missing = [name for name in EXPERIMENTS if not (report / "data" / name / "part.json").exists()]
+    missing = [name for name in EXPERIMENTS if not is_finished(name, report, full=False)]
     if missing:
-        sys.exit(f"{report} is not complete, missing: {', '.join(missing)}. Run `make reproduce` first.")
+        sys.exit(f"{report} lacks what this code measures: {', '.join(missing)}. Run `make reproduce` first.")
     shutil.copy(report / "claims.json", DOCS / "claims.json")
     for name in PICTURES:
         shutil.copy(report / "figures" / f"{name}.png", DOCS / "figures" / f"{name}.png")

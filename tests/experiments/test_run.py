@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,42 @@ def test_finished_parts_are_not_run_again_unless_asked(report) -> None:
     kept = json.loads(stamps["figure-8"].read_text())
     stamps["figure-8"].write_text(json.dumps({**kept, "fingerprint": "of other code"}))
     assert not run.is_finished("figure-8", out, full=False)
+
+
+def test_no_more_parts_are_begun_than_there_are_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is handed to a pool is begun even after Ctrl-C."""
+    at_once, most = [0], [0]
+
+    @contextmanager
+    def pool(workers: int, *_: object) -> Iterator[object]:
+        with ThreadPoolExecutor(2 * workers) as threads:
+
+            def submit(function: object, name: str, *_: object) -> Future:
+                at_once[0] += 1
+                most[0] = max(most[0], at_once[0])
+
+                def work() -> run.Part:
+                    time.sleep(0.01)
+                    at_once[0] -= 1
+                    return run.Part(name, {}, [], [], 0.0)
+
+                return threads.submit(work)
+
+            yield submit
+
+    monkeypatch.setattr(run, "worker_pool", pool)
+    parts = run.reproduce(tuple(EXPERIMENTS), tmp_path, False, False, 3, lambda *_: None)
+    assert [part.name for part in parts] == list(EXPERIMENTS)
+    assert most[0] == 3
+
+
+def test_full_size_has_a_directory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours of it must not be lost to a run of five minutes."""
+    seen: list[Path] = []
+    monkeypatch.setattr(command, "reproduce", lambda names, out, *_: seen.append(out) or [])
+    for full in (False, True):
+        command.Reproduce(names=("figure-8",), full=full)()
+    assert seen == [Path("report"), Path("report-full")]
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Reproduce:
     ends with a table of the claims. The exit status is 1 if a claim that should hold does not. Stop it whenever you
     like: finished parts are kept, and the same command goes on from there.
 
-    Examples: `edrl reproduce`, `edrl reproduce figure-5 figure-7`, `edrl reproduce --full --out report-full`.
+    Examples: `edrl reproduce`, `edrl reproduce figure-5 figure-7`, `edrl reproduce --full`.
     """
 
     names: Annotated[
@@ -35,8 +35,8 @@ class Reproduce:
     """List the parts and whether they are finished, and run nothing."""
     full: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """The paper's sizes and many seeds, instead of what takes five minutes."""
-    out: Path = Path("report")
-    """Where to write."""
+    out: Path | None = None
+    """Where to write; by default to report, with --full to report-full."""
     again: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Run the named parts again even if they are finished."""
     workers: int = field(default_factory=lambda: min(os.cpu_count() or 1, 8))
@@ -45,6 +45,7 @@ class Reproduce:
     def __call__(self) -> int:
         """Run, and return the exit status."""
         console = Console()
+        out = self.out or Path("report-full" if self.full else "report")
         names = self.names or tuple(EXPERIMENTS)
         for name in names:
             if name not in EXPERIMENTS:
@@ -53,25 +54,25 @@ class Reproduce:
         if self.workers < 1:
             console.print(f"[red]--workers is {self.workers}, but it takes at least one to run anything.[/red]")
             return 2
-        if self.out.exists() and not self.out.is_dir():
-            console.print(f"[red]--out is {self.out}, which is a file: name a directory.[/red]", soft_wrap=True)
+        if out.exists() and not out.is_dir():
+            console.print(f"[red]--out is {out}, which is a file: name a directory.[/red]", soft_wrap=True)
             return 2
         if self.list_parts:
-            console.print(_parts_table(self.out, self.full))
+            console.print(_parts_table(out, self.full))
             return 0
         try:
-            parts = self._run(names)
+            parts = self._run(names, out)
         except KeyboardInterrupt:
             console.print("Stopped. Finished parts are kept; the same command goes on from there.")
             return 130
-        return _conclude(console, parts, self.out)
+        return _conclude(console, parts, out)
 
-    def _run(self, names: tuple[str, ...]) -> list[Part]:
+    def _run(self, names: tuple[str, ...], out: Path) -> list[Part]:
         columns = (
             TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
         )  # fmt: skip
-        anew = {name: self.again or not is_finished(name, self.out, self.full) for name in names}
+        anew = {name: self.again or not is_finished(name, out, self.full) for name in names}
         costs = {name: cost(name, self.full, anew[name]) for name in names}
         done = dict.fromkeys(costs, 0.0)
         with Progress(*columns, console=Console(stderr=True), speed_estimate_period=120) as bar:
@@ -85,7 +86,7 @@ class Reproduce:
                 if fraction >= 1:
                     bar.console.print(f"{name}: {note}")
 
-            return reproduce(names, self.out, self.full, self.again, self.workers, listen)
+            return reproduce(names, out, self.full, self.again, self.workers, listen)
 
 
 def _parts_table(out: Path, full: bool) -> Table:

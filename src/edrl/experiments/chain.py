@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from scipy.stats import wasserstein_distance
 
 from edrl.core.particles import Particles
@@ -97,11 +98,11 @@ def measure_methods(chain: Chain, methods: Sequence[Method], advance: Advance) -
 
 
 def interval(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over seeds (the first axis) and the half width of its 95 % interval, by the normal approximation."""
-    mean = samples.mean(axis=0)
-    if len(samples) == 1:
-        return mean, np.zeros_like(mean)
-    return mean, 1.96 * samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    """Mean over seeds (the first axis) and the half width of its 95 % interval by Student's t; NaN for one seed."""
+    mean, count = samples.mean(axis=0), len(samples)
+    if count == 1:
+        return mean, np.full_like(mean, np.nan)
+    return mean, stats.t.ppf(0.975, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
 
 
 def by_seed(rows: Table, column: str, **where: Any) -> tuple[np.ndarray, np.ndarray]:

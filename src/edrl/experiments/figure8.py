@@ -53,8 +53,8 @@ def draw(tables: Tables) -> list[Drawing]:
 
 
 _CAPTION = (
-    "* naive. Mean, median and interquartile mean (IQM) of human-normalised scores, and games won, with 95 %"
-    " bootstrap intervals over the 57 games. ER-DQN leads in all four; a few games with huge scores dominate the"
+    "* naive. Mean, median and interquartile mean (IQM) of human-normalised scores, with 95 % bootstrap intervals over"
+    " the 57 games, and games won. ER-DQN leads in all four; a few games with huge scores dominate the"
     " mean, as its interval shows."
 )
 _CAPTION_TABLE = (

@@ -69,13 +69,13 @@ def judge(tables: Tables) -> list[Claim]:
 
         ratios = [start("EDRL-naive", k, "DP", "error") / start("EDRL", k, "DP", "error") for k in ks]
         learnt = start("EDRL-naive", 9, "TD", "error") / start("EDRL", 9, "TD", "error")
-        w1 = [start("EDRL", k, "DP", "w1") for k in (1, *ks)]
+        w1 = [start("EDRL", k, "DP", "w1") for k in (1, 3, 9)]
         naive_w1 = start("EDRL-naive", 9, "DP", "w1")
         claims += [
             Claim(
                 f"goals-{goal}-error",
                 "Appendix E",
-                f"EDRL's expectile error at x0 is below naive's, {_TITLES[goal]}",
+                f"EDRL's expectile error at x0, with exact imputation, is below naive's, {_TITLES[goal]}",
                 f"by {listed(ratios, ks, '×')} (DP); {learnt:.3g}× for K = 9 (TD)",
                 "> 1×, and > 3× for K = 9",
                 min(ratios) > 1 and min(ratios[-1], learnt) > 3,
@@ -83,8 +83,8 @@ def judge(tables: Tables) -> list[Claim]:
             Claim(
                 f"goals-{goal}-w1",
                 "Appendix E",
-                f"More expectiles lower EDRL's W1 at x0; naive's stays poor, {_TITLES[goal]}",
-                f"{listed(w1, (1, *ks))}; naive {naive_w1:.3g} for K = 9",
+                f"Three and nine expectiles lower EDRL's W1 at x0, naive's stays poor, {_TITLES[goal]}",
+                f"{listed(w1, (1, 3, 9))}; naive {naive_w1:.3g} for K = 9",
                 "decreasing; naive > 2× EDRL's",
                 sorted(w1, reverse=True) == w1 and naive_w1 > 2 * w1[-1],
             ),
@@ -97,7 +97,8 @@ EXPERIMENT = Experiment(
     "Uniform and Gaussian goal rewards",
     "Figures 13 and 14, Appendix E",
     "appendix",
-    "As Figure 5, with rewards at the goal drawn from the uniform law on (-1, 1) and from the standard Gaussian (in"
+    "As Figure 5 with exact imputation, and rewards at the goal drawn from the uniform law on (-1, 1)"
+    " and from the standard Gaussian (in"
     f" dynamic programming discretised into {_REWARD_ATOMS} atoms, in temporal differences drawn as they are); K ∈"
     f" {{1, 3, 9}}, for K = 9 five seeds of {STEPS:,} steps (full size: K ∈ {{1, 3, 5, 7, 9}}, 30 seeds).",
     measure,

@@ -172,7 +172,7 @@ def judge(tables: Tables) -> list[Claim]:
         Claim(
             "beyond-root",
             "edrl",
-            "The paper's root finder rarely succeeds: equally weighted samples rarely exist",
+            "The paper's root finder rarely succeeds for eleven expectiles: such equally weighted samples rarely exist",
             ", ".join(f"{100 * number:.0f} % for K = {k}" for k, number in share.items())
             + f"; errors: median {100 * np.median(root['error']):.1g} %, worst {100 * root['error'].max():.0f} %",
             "success < 10 % for K = 11",

@@ -10,7 +10,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,14 +46,18 @@ def reproduce(names: Sequence[str], out: Path, full: bool, again: bool, workers:
     shown = [name for name in EXPERIMENTS if name in names or is_finished(name, out, full)]
     anew = {name: name in names and (again or not is_finished(name, out, full)) for name in shown}
     # Long ones first, so that no worker is left alone with one at the end.
-    order = sorted(shown, key=lambda name: -cost(name, full, anew[name]))
+    waiting = sorted(shown, key=lambda name: cost(name, full, anew[name]))
     parts: dict[str, Part] = {}
-    with worker_pool(min(workers, len(order)), listen, (out / ".jax_cache").resolve()) as submit:
-        running = {submit(_work, name, out, full, anew[name]): name for name in order}
-        for future in as_completed(running):
-            name = running[future]
-            parts[name] = _outcome(name, future)
-            listen(name, 1.0, "failed" if parts[name].error else "done")
+    with worker_pool(min(workers, len(shown)), listen, (out / ".jax_cache").resolve()) as submit:
+        running: dict[Future[Part], str] = {}
+        while waiting or running:
+            while waiting and len(running) < workers:
+                name = waiting.pop()
+                running[submit(_work, name, out, full, anew[name])] = name
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                name = running.pop(future)
+                parts[name] = _outcome(name, future)
+                listen(name, 1.0, "failed" if parts[name].error else "done")
     found = [parts[name] for name in shown]
     _write(found, out, full)
     return found

@@ -11,6 +11,8 @@ from typing import Any
 
 import jax
 
+from edrl.core.processes import end_with_parent
+
 Listener = Callable[[str, float, str], None]
 """listener(name, fraction done, note)."""
 
@@ -21,6 +23,7 @@ _messages: Any = None  # in a worker: where progress goes
 def worker_pool(workers: int, listen: Listener, cache: Path) -> Iterator[Callable[..., "Future[Any]"]]:
     """Yield `submit(function, *arguments)`; the functions may call `report_progress`.
 
+    Whoever submits no more than `workers` at a time can stop: what waits in the pool's own queue is begun in any case.
     Processes are started afresh, since a fork of one that has used JAX may hang. What one of them compiles, the
     others and later runs find in `cache`.
     """
@@ -60,6 +63,7 @@ def _begin(messages: Any, cache: Path) -> None:
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends an idle worker
+    end_with_parent()
 
 
 def _pass_on(messages: Any, listen: Listener) -> None:

@@ -56,7 +56,7 @@ def count_verdicts(claims: Sequence[Claim]) -> str:
     failed = sum(claim.failed for claim in claims)
     parts = [f"{holding} of {len(claims)} claims hold"]
     if known:
-        parts.append(f"{known} of the paper's {'does' if known == 1 else 'do'} not reproduce, for reasons given")
+        parts.append(f"{known} {'does' if known == 1 else 'do'} not, for reasons given")
     if failed:
         parts.append(f"{failed} should hold and {'does' if failed == 1 else 'do'} not")
     return "; ".join(parts)

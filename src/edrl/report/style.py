@@ -1,5 +1,7 @@
 """One look for all plots: the same colour and marker for the same algorithm everywhere."""
 
+import functools
+import itertools
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -52,16 +54,24 @@ MARKERS: dict[str, str] = {
 
 
 def colour(agent: str) -> str:
-    """An agent's colour; a variant without one of its own, "ER-DQN (exact-spline)", has one of the spares."""
-    return COLOURS.get(agent) or _SPARE[sum(agent.encode()) % len(_SPARE)]
+    """An agent's colour; a variant without one of its own, "ER-DQN (exact-spline)", has the next of the spares."""
+    return COLOURS.get(agent) or _SPARE[_number(agent) % len(_SPARE)]
 
 
 def marker(agent: str) -> str:
     """An agent's marker."""
-    return MARKERS.get(agent, "d")
+    return MARKERS.get(agent) or _SPARE_MARKERS[_number(agent) % len(_SPARE_MARKERS)]
 
 
-_SPARE = ("#332288", "#999933", "#AA4499", "#661100")
+@functools.cache
+def _number(agent: str) -> int:
+    """In the order in which agents without a look of their own are first drawn: no two are alike, as far as it goes."""
+    return next(_counter)
+
+
+_counter = itertools.count()
+_SPARE = ("#332288", "#999933", "#AA4499", "#661100", "#44AA99", "#888888")
+_SPARE_MARKERS = ("d", "*", "X", "h", "<", ">", "p")
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10.5,

@@ -22,6 +22,7 @@ import scipy.optimize
 from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import as_float, is_concrete, keep_precision
+from edrl.core.processes import end_with_parent
 from edrl.core.statistics import Statistics
 
 _GRACE = 30.0  # seconds that a worker stays after it has been told to end
@@ -123,14 +124,7 @@ def _begin_worker() -> None:
     """Ctrl-C is the parent's to handle; should it be killed, the worker must not stay."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: _end_later())
-
-    def end_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
 def _end_later() -> None:
