@@ -34,7 +34,7 @@ class Reproduce:
     list_parts: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="list")] = False
     """List the parts and whether they are finished, and run nothing."""
     full: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """The paper's sizes and many seeds, instead of what takes five minutes."""
+    """The paper's sizes and many seeds, instead of what takes minutes."""
     out: Path | None = None
     """Where to write; by default to report, with --full to report-full."""
     again: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False

@@ -261,5 +261,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     judge,
-    (150.0, 1500.0),
+    (330.0, 1500.0),
 )
