@@ -12,6 +12,7 @@ from benchmarks.full_study import table
 from benchmarks.noise import noise_table
 
 from edrl.experiments import EXPERIMENTS
+from edrl.experiments.experiment import read_csv, select
 from edrl.studies.runs import read_runs
 
 ROOT = Path(__file__).parents[1]
@@ -89,3 +90,25 @@ def test_the_widths_of_c51_are_those_of_its_runs() -> None:
     page = " ".join((ROOT / "docs/results/minatar5-1m.md").read_text(encoding="utf-8").split())
     for numbers in (left, learnt):
         assert f"{', '.join(numbers[:-1])} and {numbers[-1]}" in page
+
+
+def test_the_laws_of_the_million_steps_are_as_the_page_says() -> None:
+    """Ranges and medians over runs, which its tables give game by game."""
+    rows = read_csv(ROOT / "docs/results/minatar5-1m/calibration.csv")
+    page = " ".join((ROOT / "docs/results/minatar5-1m.md").read_text(encoding="utf-8").split())
+
+    def of_runs(above: str, below: str, *agents: str) -> np.ndarray:
+        found = [select(rows, agent=agent) for agent in agents]
+        return np.concatenate([one[above] / one[below] for one in found])
+
+    for agents in (("QR-DQN", "ER-DQN-naive"), ("QR-DQN-imputation", "ER-DQN")):
+        wide = of_runs("spread", "scatter", *agents)
+        assert f"{wide.min():.2f} to {wide.max():.2f}" in page
+        assert f"({len(wide)} runs, median {np.median(wide):.2f})" in page
+    for text, agents in (
+        ("{} to {} times the returns that it gets (median {})", ("ER-DQN",)),
+        ("QR-DQN-imputation {} to {} ({})", ("QR-DQN-imputation",)),
+        ("QR-DQN and ER-DQN-naive {} to {} ({})", ("QR-DQN", "ER-DQN-naive")),
+    ):
+        high = of_runs("expected", "got", *agents)
+        assert text.format(*(f"{number:.2f}" for number in (high.min(), high.max(), np.median(high)))) in page

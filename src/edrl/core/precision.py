@@ -43,8 +43,7 @@ def as_float_beside(x: ArrayLike, others: Any) -> Any:
     array = as_float(x)
     if hasattr(x, "dtype"):
         return array
-    dtypes = [leaf.dtype for leaf in jax.tree.leaves(others) if hasattr(leaf, "dtype")]
-    floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)]
+    floats = _float_dtypes(jax.tree.leaves(others))
     return array if not floats or np.dtype(np.float64) in floats else array.astype(floats[0])
 
 
@@ -57,10 +56,15 @@ def _is_traced(leaves: list[Any]) -> bool:
     return not is_concrete(*leaves) or isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
+def _float_dtypes(leaves: list[Any]) -> list[Any]:
+    """Those of the arrays of floats among them."""
+    dtypes = [leaf.dtype for leaf in leaves if hasattr(leaf, "dtype")]
+    return [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)]
+
+
 def _needs_double(arguments: Any) -> bool:
     leaves = jax.tree.leaves(arguments)
-    dtypes = [leaf.dtype for leaf in leaves if hasattr(leaf, "dtype")]
-    floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)]
+    floats = _float_dtypes(leaves)
     return (np.dtype(np.float64) in floats or not floats) and not _is_traced(leaves)
 
 

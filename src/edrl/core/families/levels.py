@@ -24,7 +24,7 @@ def evenly_spaced(k: int) -> tuple[float, ...]:
     return tuple(taus.tolist())
 
 
-def check_taus(taus: Sequence[float] | np.ndarray) -> tuple[float, ...]:
+def check_taus(taus: Taus) -> tuple[float, ...]:
     """Levels given one by one: strictly increasing, strictly between 0 and 1."""
     if taus is None or np.ndim(taus) != 1:
         raise fail("taus", taus, "it must be a sequence of levels, e.g. (0.1, 0.5, 0.9)")
@@ -33,9 +33,6 @@ def check_taus(taus: Sequence[float] | np.ndarray) -> tuple[float, ...]:
 
 def levels_for(taus: Taus, spread: Callable[[int], tuple[float, ...]]) -> tuple[float, ...]:
     """Levels given one by one, or their number, which `spread` turns into levels."""
-    return spread(int(taus)) if np.ndim(taus) == 0 and _is_whole(taus) else check_taus(taus)  # type: ignore[arg-type]
-
-
-def _is_whole(number: object) -> bool:
-    """Whether it is a number of levels: 11.0 is one, too."""
-    return isinstance(number, int | float | np.integer | np.floating) and float(number).is_integer()
+    if isinstance(taus, int | float | np.integer | np.floating) and float(taus).is_integer():
+        return spread(int(taus))  # 11.0 is a number of levels, too
+    return check_taus(taus)
