@@ -17,7 +17,7 @@ TABLE = Path(__file__).parents[1] / "src" / "edrl" / "studies" / "data" / "minat
 
 def scores(env: str, episodes: int, seed: int = 0) -> np.ndarray:
     """The scores of episodes in which every action is uniformly random."""
-    environment = make(env, seed=seed, evaluation=True)
+    environment = make(env, seed=seed)
     rng = np.random.default_rng(seed)
     found = np.zeros(episodes)
     for episode in range(episodes):

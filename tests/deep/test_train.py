@@ -23,6 +23,7 @@ from edrl.deep import checkpoint, segments
 from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.run import CALIBRATION, TABLES, Run
 from edrl.deep.train import resume, train
+from edrl.experiments.experiment import read_csv
 from edrl.studies.work import is_done
 
 SMALL: dict[str, Any] = {
@@ -275,6 +276,26 @@ class Killed(BaseException):
     """Nothing in the program catches it, as nothing catches SIGKILL."""
 
 
+def test_saving_a_step_again_keeps_what_was_saved_until_the_new_one_is_there(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an evaluation that was broken off."""
+    newest = checkpoint.found(finished)[0]
+    kept = checkpoint.load(newest)
+    seen: list[bool] = []
+    rmtree = shutil.rmtree
+
+    def watch(path: Path, *args: Any, **kwargs: Any) -> None:
+        if Path(path).exists():
+            seen.append(newest.exists())
+        rmtree(path, *args, **kwargs)
+
+    monkeypatch.setattr(shutil, "rmtree", watch)
+    checkpoint.save(finished, dataclasses.replace(kept, state={**kept.state, "episodes": -1}))
+    assert seen == [True]  # the old one went when the new one was in its place
+    assert checkpoint.load(newest).state["episodes"] == -1
+
+
 def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before each operation on the disk that a save is made of, one after the other, then resumed."""
     config = preset("minatar", **{**SMALL, "network": "minatar", "steps": 300, "checkpoint_every": 60})
@@ -434,21 +455,26 @@ def test_an_environment_that_cannot_be_copied_is_made_by_a_function(tmp_path: Pa
         assert (made.out / name).read_text() == (plain.out / name).read_text()
 
 
+@pytest.mark.parametrize("broken_part", ["edrl.deep.run.evaluate", "edrl.deep.calibration.Returns.against"])
 def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broken_part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> None:
+    """Nor is it half written: it is made anew when the run goes on."""
+
+    def fails(*_: Any, **__: Any) -> None:
         raise RuntimeError("out of order")
 
     config = Config(env="probe", **{**SMALL, "checkpoint_every": 400})
     with monkeypatch.context() as broken:
-        broken.setattr("edrl.deep.run.evaluate", lambda *_, **__: fails())
+        broken.setattr(broken_part, fails)
         with pytest.raises(RuntimeError, match="out of order"):
             train(config, tmp_path / "run", env=Probe("both"))
     assert checkpoint.found(tmp_path / "run")[0].name.endswith("200")
     run = resume(tmp_path / "run", env=Probe("both"))
     plain = train(config, tmp_path / "plain", env=Probe("both"))
-    assert (run.out / "evaluations.csv").read_text() == (plain.out / "evaluations.csv").read_text()
+    for name in ("evaluations.csv", "calibration.csv"):
+        steps, expected = (read_csv(one.out / name)["step"] for one in (run, plain))
+        assert steps == expected  # one row each
 
 
 def test_a_support_that_does_not_hold_the_returns_is_said(tmp_path: Path) -> None:

@@ -105,7 +105,10 @@ def test_a_worker_that_is_told_to_end_goes_on_elsewhere(tmp_path: Path) -> None:
     assert (study / run.name / "made.json").read_text().count('"commit"') == 2
 
 
-def test_ctrl_c_saves_on_ray_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "end"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_ctrl_c_saves_on_ray_too_and_so_does_the_end_of_a_job(
+    number: int, end: type[BaseException], tmp_path: Path
+) -> None:
     """Nothing but the interruption makes a checkpoint after the first; a run that waits has none."""
     pytest.importorskip("ray")
     study = tmp_path / "study"
@@ -115,14 +118,16 @@ def test_ctrl_c_saves_on_ray_too(tmp_path: Path) -> None:
     def interrupt_when_it_learns() -> None:
         while steps_done(study / first.name) < 500:
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background jobs ignore it
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}  # Ray has its own for the latter
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background jobs ignore it
     threading.Thread(target=interrupt_when_it_learns, daemon=True).start()
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(end):
             run_on_ray(study, [first, second], "local", cpus=os.cpu_count() or 1)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
     assert int(found(study / first.name)[0].name.removeprefix("checkpoint-")) >= 500
     assert not found(study / second.name)

@@ -14,6 +14,8 @@ from edrl.commands.report import Report
 from edrl.deep.config import preset
 from edrl.deep.run import CALIBRATION
 from edrl.experiments.experiment import read_csv, select, write_csv
+from edrl.report import style
+from edrl.studies import figures
 from edrl.studies.report import write_report
 from edrl.studies.results import random_scores, read_study
 from edrl.studies.tables import measure
@@ -181,6 +183,35 @@ def test_speed_counts_steps_once(out: Path) -> None:
     run = select(speed, agent="QR-DQN", env="pong", seed=0)
     assert (run["seconds"][0], run["seconds_done_twice"][0], run["steps_per_second"][0]) == (20, 50, 50)
     assert "8 of 820 (20 to 20)50 (50 to 50)400" in text_of(out / "index.html")
+    assert set(select(speed, agent="ER-DQN")["seconds"]) == {20}  # the unfinished run counts nowhere
+
+
+def test_seeds_are_missing_without_a_plan_too(out: Path, tmp_path: Path) -> None:
+    """Beside a study that has one: each agent is expected to have every game and seed, or what was planned for it."""
+    for seed in range(2):
+        write_run(tmp_path / "mine", "dqn", "pong", seed, ramp(30.0))
+    found = read_study([out, tmp_path / "mine"])
+    assert ("DQN", "pong", 2) in found.missing
+    assert ("QR-DQN", "minatar/breakout", 1) in found.missing
+    assert len(found.missing) == 1 + 7
+
+
+def test_a_curve_of_fewer_runs_is_dashed_and_says_so(study: Path, out: Path, tmp_path: Path) -> None:
+    text = "Dashed where fewer runs than there should be stand behind it"
+    assert text_of(out / "index.html").count(text) == 2  # training, and sample efficiency
+    whole = write_report([study / "pong"], tmp_path)  # which lacks nothing
+    assert text not in text_of(whole.page)
+
+
+def test_an_agent_of_ones_own_is_compared_with_every_other(out: Path, tmp_path: Path) -> None:
+    for env in ("minatar/breakout", "minatar/freeway", "pong"):
+        write_run(tmp_path / "mine", "mine:Mine", env, 0, ramp(30.0))
+    rows = measure(read_study([out, tmp_path / "mine"]))["improvement"]
+    with style.applied():
+        (axes,) = figures.improvement_pairs(rows).figure.axes
+    pairs = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert pairs[-3:] == ["Mine over QR-DQN", "Mine over ER-DQN", "Mine over ER-DQN-naive"]
+    assert "ER-DQN over QR-DQN" in pairs
 
 
 def test_the_same_runs_give_the_same_numbers(study: Path, out: Path, tmp_path: Path) -> None:
@@ -316,6 +347,10 @@ def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b" / "pong" / "dqn" / "seed-0" / "config.json").write_text('{"new": 1}')
     with pytest.raises(ValueError, match=r"config\.json cannot be read"):
         write_report([tmp_path / "b"], tmp_path / "out")
+    for damaged in (tmp_path / "c" / "pong" / "dqn" / "seed-0" / "made.json", tmp_path / "c" / "suite.json"):
+        damaged.write_text("{")
+        with pytest.raises(ValueError, match=rf"{damaged.name} cannot be read"):
+            write_report([tmp_path / "c"], tmp_path / "out")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

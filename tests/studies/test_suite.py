@@ -23,8 +23,18 @@ from edrl.studies import local, machine
 from edrl.studies.estimate import estimate, fitting_jobs, sizes_of
 from edrl.studies.locks import Taken, is_locked, locked
 from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
+from edrl.studies.ray_backend import _warn_of_waiting
 from edrl.studies.status import look_at
-from edrl.studies.work import forget_failure, is_done, last_row, note_failure, seconds_spent, why_failed, work
+from edrl.studies.work import (
+    forget_failure,
+    is_done,
+    last_row,
+    note_failure,
+    seconds_spent,
+    steps_done,
+    why_failed,
+    work,
+)
 
 TINY = (
     "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",
@@ -78,7 +88,7 @@ def test_runs_at_once_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monkey
         assert local._shares_of_cores(2, 1) == [None, None]
         return
     core = max(os.sched_getaffinity(0))
-    process = local._start(tmp_path, "run", 1, {core})
+    process = local._start(tmp_path, "run", 2, 1, {core})
     assert os.sched_getaffinity(process.pid) == {core}
     process.kill()
     local._let_go(process)
@@ -155,6 +165,19 @@ def test_what_does_not_run_is_not_planned(
     assert Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path)() == 2
     assert "does not run" in capsys.readouterr().out
     assert not (tmp_path / "suite.json").exists()
+
+
+def test_what_a_cluster_has_no_room_for_is_said() -> None:
+    def node(**resources: float) -> dict[str, Any]:
+        return {"Alive": True, "Resources": resources}
+
+    cluster = [node(CPU=8, memory=4e9), node(CPU=2, GPU=1, memory=64e9), {"Alive": False, "Resources": {"CPU": 64}}]
+    _warn_of_waiting(cluster, {"CPU": 8, "GPU": 0, "memory": 4e9})
+    _warn_of_waiting(cluster, {"CPU": 2, "GPU": 0.5, "memory": 8e9})
+    with pytest.warns(UserWarning, match=r"16 CPUs, 0 GPUs and 1\.0 GB of memory"):
+        _warn_of_waiting(cluster, {"CPU": 16, "GPU": 0, "memory": 1e9})
+    with pytest.warns(UserWarning, match="waits until there is one"):  # no node has both
+        _warn_of_waiting(cluster, {"CPU": 8, "GPU": 1, "memory": 1e9})
 
 
 @pytest.mark.parametrize(
@@ -360,9 +383,27 @@ def test_status_is_a_table_of_games_and_agents(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.slow
+def test_ctrl_c_saves_every_run(tmp_path: Path) -> None:
+    """Nothing but the interruption makes a checkpoint after the first; a run that waits has none."""
+    settings = {**parse_settings(TINY), "steps": 1_000_000, "checkpoint_every": 1_000_000, "evaluate_every": 0}
+    *begun, waits = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 3, "minatar", settings))
+
+    def interrupt_when_both_learn() -> None:
+        if all(steps_done(tmp_path / run.name) >= 150 for run in begun):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        local.run_here(tmp_path, [*begun, waits], jobs=2, threads=1, look=interrupt_when_both_learn)
+    for run in begun:
+        assert int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 150
+        assert not is_locked(tmp_path / run.name / "lock")
+    assert not found(tmp_path / waits.name)
+
+
+@pytest.mark.slow
 def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> None:
-    """Even where SIGINT is ignored, as in what a shell starts in the background."""
-    settings = {**parse_settings(TINY), "steps": 1_000_000}
+    """And saves, even where SIGINT is ignored, as in what a shell starts in the background."""
+    settings = {**parse_settings(TINY), "steps": 1_000_000, "checkpoint_every": 1_000_000, "evaluate_every": 0}
     (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", settings))
     for lines in (0, 2):  # of metrics, which are there when the driver goes
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -375,5 +416,5 @@ def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> N
         assert worker.stdin is not None
         worker.stdin.close()
         worker.wait(timeout=60)
-    assert found(tmp_path / run.name)
+    assert int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 100  # two rows of metrics
     assert not is_done(tmp_path, run.name, run.config)

@@ -94,10 +94,13 @@ class Driver:
             def look() -> None:
                 if time.monotonic() < looked[0] + _SECONDS:
                     return
-                statuses = [done.get(run.name) or look_at(self.out, run) for run in runs]
+                looked[0] = time.monotonic()
+                try:
+                    statuses = [done.get(run.name) or look_at(self.out, run) for run in runs]
+                except OSError:  # a file server that does not answer now is no reason to end the runs
+                    return
                 done.update({status.name: status for status in statuses if status.state == "done"})
                 live.update(_progress(statuses))
-                looked[0] = time.monotonic()
 
             if self.ray is None:
                 return run_here(self.out, left, jobs, self.cpus, look)

@@ -24,7 +24,7 @@ class Report:
     OUT/runs.json, and ends with a table of interquartile means.
 
     Examples: `edrl report studies/minatar`, `edrl report runs/pong runs/breakout --out report-two`,
-    `edrl report docs/results/minatar5-1m studies/mine`, which sets yours beside ours.
+    `edrl report docs/results/minatar5 studies/mine`, which sets yours beside ours.
     """
 
     directories: Annotated[
@@ -42,7 +42,7 @@ class Report:
             return 2
         try:
             report = write_report(self.directories, self.out)
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         if report.aggregates["agent"]:

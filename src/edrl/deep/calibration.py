@@ -18,9 +18,9 @@ BATCH = 125  # at once
 class Calibration:
     """Learnt laws Z beside the returns G that followed, averaged over moments of play.
 
-    If every law were right, `got` would equal `expected`, `scatter` would equal `spread` and `within` 0.9, up to
-    chance; moments of one episode are not independent of each other. Expectations that are off by as much everywhere
-    leave the scatter as it is.
+    If every law were right, `got` would equal `expected`, `scatter` would equal `spread` and `within` 0.9 (more where
+    laws have atoms), up to chance; moments of one episode are not independent of each other. Expectations that are off
+    by as much everywhere leave the scatter as it is.
     """
 
     returns: int  # how many

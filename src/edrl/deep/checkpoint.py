@@ -51,9 +51,10 @@ def save(run: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(partial, ignore_errors=True)  # a full disk must not keep what filled it
         raise
     final = run / f"checkpoint-{checkpoint.step:012d}"
-    discard(final)
+    before = _set_aside(final)  # of the same step, if it was saved in the midst of an evaluation
     partial.rename(final)
     sync_directory(run)
+    shutil.rmtree(before, ignore_errors=True)
     _forget(run)
 
 
@@ -146,12 +147,17 @@ def _forget(run: Path) -> None:
 
 
 def discard(checkpoint: Path) -> None:
-    """Delete a checkpoint, if it is there; one that is half deleted must not be taken for a damaged one."""
+    """Delete a checkpoint, if it is there."""
+    shutil.rmtree(_set_aside(checkpoint), ignore_errors=True)
+
+
+def _set_aside(checkpoint: Path) -> Path:
+    """Where a checkpoint, if it is there, lies now: one that is half deleted must not be taken for a damaged one."""
+    doomed = checkpoint.with_name("checkpoint.old")
+    shutil.rmtree(doomed, ignore_errors=True)
     if checkpoint.exists():
-        doomed = checkpoint.with_name("checkpoint.old")
-        shutil.rmtree(doomed, ignore_errors=True)
         checkpoint.rename(doomed)
-        shutil.rmtree(doomed)
+    return doomed
 
 
 def sync_directory(path: Path) -> None:

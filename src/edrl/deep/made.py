@@ -10,11 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from edrl.core.check import fail
 from edrl.core.statistics import Statistics
 from edrl.deep.config import THREADS, Config
 
-_PACKAGES = ("edrl", "jax", "jaxlib", "numpy", "optax", "gymnasium", "ale-py", "MinAtar")
+_PACKAGES = ("edrl", "jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "ale-py", "MinAtar")
 
 
 def made_by() -> dict[str, Any]:
@@ -26,7 +28,9 @@ def made_by() -> dict[str, Any]:
         "machine": {
             "host": platform.node(),
             "system": platform.platform(),
+            "processor": _processor(),
             "cores": os.cpu_count(),
+            "devices": sorted({device.device_kind for device in jax.devices()}),  # that JAX computes on
             "threads": os.environ.get(THREADS),  # if they are limited
         },
     }
@@ -50,6 +54,14 @@ def check_made_with(before: dict[str, Any], now: dict[str, Any]) -> None:
     for name, setting in now["settings"].items():
         if (was := before.get("settings", {}).get(name, setting)) != setting:
             raise fail(name, setting, f"the run was trained with {was}: config.json must say so")
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def _version(package: str) -> str | None:

@@ -209,13 +209,13 @@ class Run:
             steps=self.config.evaluate_steps, watch=watch,
         )  # fmt: skip
         environment.close()
+        calibration = returns.against(self.agent, self.learner.online)  # before any row: all are written, or none
         scores = found.scores
         row = {
             "step": self.step, "episodes": len(scores), "mean": float(np.mean(scores)), "least": min(scores),
             "most": max(scores), "length": float(np.mean(found.lengths)),
         }  # fmt: skip
         self._write_row("evaluations.csv", EVALUATIONS, row)
-        calibration = returns.against(self.agent, self.learner.online)
         if calibration is not None:
             self._write_row("calibration.csv", CALIBRATION, {"step": self.step, **dataclasses.asdict(calibration)})
         self.evaluated = self.step

@@ -20,6 +20,7 @@ MAKE: dict[str, Callable[[int], Statistics]] = {
     "QDRL": Quantiles,
     "EDRL": lambda k: Expectiles(midpoints(k), impute="exact-knots"),
 }
+_WITH = {"EDRL": ", with imputation within the range of returns (exact-knots),"}  # which its bound asks for
 # Rmax = 1 - gamma, so that all returns lie in [-1, 1].
 BOUNDS: dict[str, tuple[str, Callable[[int, float], float]]] = {
     "Theorem 4.6": ("CDRL", cdrl_bound),
@@ -132,9 +133,9 @@ def judge(tables: Tables) -> list[Claim]:
         bounds = np.concatenate([select(tables["bounds"], bound=name, gamma=gamma)["value"] for gamma in GAMMAS])
         telling = bounds < (0.5 if algorithm == "CDRL" else 1.0)
         source = name if name.startswith("Theorem") else "edrl"
-        which = {"CDRL": "γ / (2 (1 - γ)(K - 1))", "EDRL": "O(log K / K) for exact imputation"}.get(algorithm, "")
+        which = {"CDRL": "γ / (2 (1 - γ)(K - 1))", "EDRL": "O(log K / K)"}.get(algorithm, "")
         which = which or ("2 Rmax (5 - 2γ) / ((1 - γ)² K)" if source != "edrl" else "Rmax (2 - γ) / ((1 - γ)² K)")
-        text = f"{algorithm}'s mean error is never above the bound {which}."
+        text = f"{algorithm}'s mean error{_WITH.get(algorithm, '')} is never above the bound {which}."
         measured = f"at most {shares[telling].max(initial=0):.3f} of it where it says something"
         measured += f" ({telling.sum()} of {len(telling)} pairs of γ and K), {shares.max():.3f} anywhere"
         holds = bool(shares.max() <= 1 and telling.any() and converged)
@@ -143,7 +144,7 @@ def judge(tables: Tables) -> list[Claim]:
         rates = select(decay, algorithm=algorithm)
         exponent, error = rates["exponent"], rates["standard_error"]
         measured = " and ".join(f"K^-{e:.2f} (±{s:.2f})" for e, s in zip(exponent, error, strict=True))
-        text = f"More statistics make {algorithm}'s error small (γ = 0.5 and 0.9)"
+        text = f"More statistics make {algorithm}'s error{_WITH.get(algorithm, '')} small (γ = 0.5 and 0.9)"
         text += ", at least as fast as 1/K." if least else "."
         # For a rate of at least 1/K two standard errors are granted, for any decay at all they are demanded.
         holds = (exponent + 2 * error >= 1).all() if least else (exponent - 2 * error > 0).all()

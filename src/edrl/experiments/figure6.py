@@ -85,7 +85,7 @@ def judge(tables: Tables) -> list[Claim]:
     def reduces(name: str, source: str, what: str, algorithm: str, mode: str, least: float) -> Claim:
         which, how = (ks, "(DP)") if mode == "DP" else (td_ks, f"after {STEPS:,} TD steps")
         ratios = [start("Huber-QDRL-naive", k, mode) / start(algorithm, k, mode) for k in which]
-        measured = "lower by " + listed(ratios, which, "×")
+        measured = "naive's is " + listed(ratios, which, "×") + " as large"
         text = f"{what} the Huber-quantile error at x0 {how}"
         expected = f"> {least:g}×, K = {', '.join(map(str, which))}"
         return Claim(f"figure-6-{name}", source, text, measured, expected, min(ratios) > least)

@@ -78,8 +78,8 @@ def judge(tables: Tables) -> list[Claim]:
             "figure-8-mean",
             "Section 5.3",
             "ER-DQN's mean is a substantial improvement over QR-DQN and ER-DQN-naive",
-            f"{100 * (gain[0] - 1):.0f} % and {100 * (gain[1] - 1):.0f} % higher (one game,"
-            f" {game.replace('_', ' ')}, makes {100 * share:.0f} % of it)",
+            f"{100 * (gain[0] - 1):.0f} % and {100 * (gain[1] - 1):.0f} % higher"
+            f" ({game.replace('_', ' ')} alone makes {100 * share:.0f} % of ER-DQN's mean)",
             "> 10 % higher than both",
             min(gain) > 1.1,
         ),

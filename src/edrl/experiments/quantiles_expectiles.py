@@ -112,7 +112,7 @@ def judge(tables: Tables) -> list[Claim]:
         Claim(
             "appendix-a-quantile",
             "Appendix A.4",
-            "The τ-quantile is at least τ·100 % of the outcomes, and the least such",
+            "At least τ·100 % of the outcomes are at or below the τ-quantile, and it is the least such value",
             f"P(Z ≤ q) = {at['mass_below_quantile'][0]:.4f}, P(Z < q) = {at['mass_under_quantile'][0]:.4f}",
             f"≥ {_TAU}, < {_TAU}",
             bool(at["mass_below_quantile"][0] >= _TAU > at["mass_under_quantile"][0]),

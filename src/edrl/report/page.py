@@ -100,8 +100,9 @@ def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
     sections = [(name, list(group)) for name, group in groupby(entries, lambda entry: entry.section)]
     body = [
         f"<h1>{html.escape(TITLE)}</h1>",
-        "<p>Every figure, table and theorem of Rowland, Dadashi, Kumar, Munos, Bellemare and Dabney (ICML 2019), run"
-        " again by <b>edrl</b>. Under each figure stands what is claimed, what was measured, and whether it holds.</p>",
+        "<p>The theory and the tabular experiments of Rowland, Dadashi, Kumar, Munos, Bellemare and Dabney (ICML 2019),"
+        " run again by <b>edrl</b>, and their table of Atari scores, summarised anew. Under each figure stands what is"
+        " claimed, what was measured, and whether it holds.</p>",
         f'<p class="summary{" fails" if failed else ""}">{html.escape(count_verdicts(claims))}.</p>',
         _facts(entries, missing, full),
         _contents(sections),

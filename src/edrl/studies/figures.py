@@ -128,7 +128,11 @@ def improvement_pairs(rows: Table) -> Drawing:
     """The pairs one would ask about, with their intervals."""
     agents = agents_in(rows)
     pairs = [pair for pair in QUESTIONS if set(pair) <= set(agents)]
-    pairs = pairs or [(agent, other) for number, agent in enumerate(agents) for other in agents[number + 1 :]]
+    named = {agent for pair in pairs for agent in pair}
+    # An agent that no question names is one's own: against each of the others.
+    own = [agent for agent in agents if agent not in named]
+    others = [agent for agent in agents if agent in named]
+    pairs += [(agent, other) for number, agent in enumerate(own) for other in (*others, *own[number + 1 :])]
     figure, axes = style.axes(width=8, height=1.1 + 0.34 * len(pairs))
     for place, (agent, other) in enumerate(pairs):
         found = select(rows, agent=agent, other=other)
@@ -159,7 +163,10 @@ def curves(rows: Table, expected: dict[tuple[str, str], int]) -> Drawing:
     for axes, env in zip(panels.flat, games, strict=False):
         for agent in agents:
             if (env, agent) in found:
-                fewer |= _curve(axes, found[env, agent], style.colour(agent), expected[env, agent])
+                rows_of = found[env, agent]
+                complete = rows_of["seeds"] >= expected[env, agent]
+                _curve(axes, rows_of, "mean", complete, style.colour(agent))
+                fewer |= not complete.all()
         axes.set_title(label(env))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: _short(score)))
@@ -168,12 +175,8 @@ def curves(rows: Table, expected: dict[tuple[str, str], int]) -> Drawing:
         axes.set_ylabel("score")
     figure.supxlabel("agent steps", fontsize=10)
     _legend_outside(figure, agents, columns)
-    dashes = " Dashed where fewer seeds than planned stand behind the mean (numbers below)." if fewer else ""
-    return Drawing(
-        "curves",
-        figure,
-        "Training curves: the mean over seeds of evaluation scores, with 95 % bootstrap bands over seeds." + dashes,
-    )
+    caption = "Training curves: the mean over seeds of evaluation scores, with 95 % bootstrap bands over seeds."
+    return Drawing("curves", figure, caption + (f"{_DASHES} (numbers below)." if fewer else ""))
 
 
 def _short(score: float) -> str:
@@ -181,27 +184,28 @@ def _short(score: float) -> str:
     return EngFormatter(sep="")(score) if abs(score) >= 1000 else f"{score:g}"
 
 
-def _curve(axes: Any, found: dict[str, np.ndarray], colour: str, expected: int) -> bool:
-    """Full where all seeds are there, dashed where fewer; returns whether that is anywhere."""
-    step, mean, complete = found["step"], found["mean"], found["seeds"] >= expected
+_DASHES = " Dashed where fewer runs than there should be stand behind it"
+
+
+def _curve(axes: Any, found: dict[str, np.ndarray], name: str, complete: np.ndarray, colour: str) -> None:
+    """A column against steps with its band: full where all runs are there, dashed where fewer."""
+    step, value = found["step"], found[name]
     axes.fill_between(step, found["low"], found["high"], color=colour, alpha=0.15, linewidth=0)
     # The dashed line begins where the full one ends.
     partial = ~complete | np.append(~complete[1:], False)
-    axes.plot(step, np.where(complete, mean, np.nan), color=colour, marker="." if len(step) == 1 else "")
-    axes.plot(step, np.where(partial, mean, np.nan), color=colour, linestyle=(0, (2.5, 1.2)))
-    return bool((~complete).any())
+    axes.plot(step, np.where(complete, value, np.nan), color=colour, marker="." if len(step) == 1 else "")
+    axes.plot(step, np.where(partial, value, np.nan), color=colour, linestyle=(0, (2.5, 1.2)))
 
 
-def sample_efficiency(rows: Table) -> Drawing:
-    """The interquartile mean against steps."""
+def sample_efficiency(rows: Table, expected: dict[str, int]) -> Drawing:
+    """The interquartile mean against steps; `expected` are the runs that an agent should have."""
     figure, axes = style.axes(width=8, height=3.9)
+    fewer = False
     for agent in agents_in(rows):
         found = select(rows, agent=agent)
-        marker = "." if len(found["step"]) == 1 else ""
-        axes.plot(found["step"], found["IQM"], color=style.colour(agent), marker=marker)
-        axes.fill_between(
-            found["step"], found["low"], found["high"], color=style.colour(agent), alpha=0.15, linewidth=0
-        )
+        complete = found["runs"] >= expected[agent]
+        _curve(axes, found, "IQM", complete, style.colour(agent))
+        fewer |= not complete.all()
     axes.set(xlabel="agent steps", ylabel="interquartile mean\nof normalised scores")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.margins(x=0.01)
@@ -210,7 +214,8 @@ def sample_efficiency(rows: Table) -> Drawing:
         "sample-efficiency",
         figure,
         "Sample efficiency: the interquartile mean of the normalised scores of single evaluations against steps, with"
-        " pointwise 95 % stratified bootstrap bands, where every game has been evaluated.",
+        " pointwise 95 % stratified bootstrap bands, where every game has been evaluated."
+        + (f"{_DASHES}." if fewer else ""),
     )
 
 

@@ -3,11 +3,13 @@
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from edrl.deep.config import THREADS
+from edrl.studies.estimate import kind_of, sizes_of
 from edrl.studies.locks import is_locked
 from edrl.studies.plan import Planned
 from edrl.studies.work import note_failure, work
@@ -23,10 +25,11 @@ def run_on_ray(
     gpus: float = 0.0,
     look: Callable[[], None] = lambda: None,
 ) -> list[str]:
-    """Work on the runs as tasks with so many CPUs and GPUs each; returns the names of those that failed.
+    """Work on the runs as tasks with so many CPUs and GPUs each, and the memory that they need; returns the names of
+    those that failed.
 
     `study` must be the same directory on all nodes. `address` is Ray's, or "local" for a cluster on this machine.
-    Ctrl-C ends all of them after they have saved.
+    Whatever ends this, Ctrl-C or SIGTERM or an error, all of them save first.
     """
     ray = _ray()
     began = not ray.is_initialized()
@@ -36,7 +39,12 @@ def run_on_ray(
     try:
         # max_calls: a process for each run, as without Ray.
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
-        names = {task.remote(study.absolute(), run.name, cpus, gpus): run.name for run in runs}
+        memory = {run.name: int(sizes_of(kind_of(run.config)).memory) for run in runs}
+        _warn_of_waiting(ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)})
+        names = {
+            task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus): run.name
+            for run in runs
+        }
         waiting, failed = list(names), list[str]()
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -48,7 +56,8 @@ def run_on_ray(
                     note_failure(study / names[result], str(error))
             look()
         return failed
-    except KeyboardInterrupt:
+    except BaseException:  # SIGTERM is Ray's SystemExit
+        signal.alarm(0)  # by which Ray would abort this process three seconds after a SIGTERM
         for result in waiting:
             ray.cancel(result)  # as Ctrl-C is to a process
         while any(is_locked(study / run.name / "lock") for run in runs):
@@ -57,6 +66,14 @@ def run_on_ray(
     finally:
         if began:
             ray.shutdown()
+
+
+def _warn_of_waiting(nodes: Sequence[dict[str, Any]], needed: dict[str, float]) -> None:
+    """Ray waits in silence for a node with the room; one may be on its way, if the cluster grows."""
+    there = [node["Resources"] for node in nodes if node["Alive"]]
+    if not any(all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in there):
+        wanted = f"{needed['CPU']} CPUs, {needed['GPU']:g} GPUs and {needed['memory'] / 1e9:.1f} GB of memory"
+        warnings.warn(f"no node of the cluster has {wanted} for a run: it waits until there is one", stacklevel=3)
 
 
 def _work(study: Path, name: str, threads: int, gpus: float) -> None:

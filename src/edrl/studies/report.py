@@ -73,7 +73,8 @@ def _drawings(study: Study, tables: Tables) -> Iterable[Drawing]:
         yield figures.improvement_pairs(tables["improvement"])
     yield figures.curves(tables["curves"], study.expected_seeds)
     if tables["sample_efficiency"]["agent"]:
-        yield figures.sample_efficiency(tables["sample_efficiency"])
+        expected = {agent: sum(study.expected_seeds[env, agent] for env in study.common) for agent in study.agents}
+        yield figures.sample_efficiency(tables["sample_efficiency"], expected)
     if any(tables["calibration"]["spread"]):
         yield figures.calibration(tables["calibration"])
 

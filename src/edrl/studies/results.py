@@ -3,7 +3,6 @@
 A directory is a run if it holds a config.json and an evaluations.csv; runs may be missing.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from edrl.core.check import fail
 from edrl.deep.config import AGENTS, in_order
 from edrl.experiments import atari
 from edrl.experiments.experiment import read_csv
-from edrl.studies.runs import RUNS, Key, RunResult, read_run, read_runs
+from edrl.studies.runs import RUNS, Key, RunResult, read_json, read_run, read_runs
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,11 @@ class Study:
 
     @cached_property
     def missing(self) -> list[Key]:
-        """Runs that are not there: planned, or, without a plan, done for another agent or game."""
-        grid = {(agent, env, seed) for agent in self.agents for env in self.games for seed in self.seeds}
-        return sorted(
-            (set(self.planned) or grid) - {run.key for run in self.runs}, key=lambda key: (key[1], key[0], key[2])
-        )
+        """Runs that are not there: planned, or, for agents without a plan, done for another agent or game."""
+        unplanned = set(self.agents) - {agent for agent, _, _ in self.planned}
+        grid = {(agent, env, seed) for agent in unplanned for env in self.games for seed in self.seeds}
+        absent = (set(self.planned) | grid) - {run.key for run in self.runs}
+        return sorted(absent, key=lambda key: (key[1], key[0], key[2]))
 
     @cached_property
     def expected_seeds(self) -> dict[tuple[str, str], int]:
@@ -157,7 +156,7 @@ def _planned(directory: Path) -> dict[Key, int]:
     found: dict[Key, int] = {}
     for place, inside, names in os.walk(directory):
         if "suite.json" in names:
-            for run in json.loads((Path(place) / "suite.json").read_text()).get("runs", []):
+            for run in read_json(Path(place) / "suite.json").get("runs", []):
                 agent = AGENTS.get(str(run["agent"]).lower(), str(run["agent"]))
                 found[agent, run["env"], int(run["seed"])] = int(run.get("config", {}).get("steps", 0))
         if "config.json" in names:
@@ -193,6 +192,6 @@ def _scale(env: str, study: Study) -> Scale:
     if env in measured:
         zero, zero_is = measured[env], "random agent (measured)"
     else:
-        zero = min(float(run.scores.min()) for run in study.runs if run.env == env and len(run.scores))
+        zero = min(float(run.scores.min()) for run in study.counted if run.env == env)
         zero_is = "lowest evaluation in this report"
     return Scale(zero, means[best], zero_is, f"best agent here ({best})")

@@ -98,12 +98,20 @@ def read_run(path: Path, planned: Mapping[Key, int]) -> RunResult:
     steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
     timing = _timing(numbers(path / "timing.csv", ("step", "seconds")))
     calibration = numbers(path / "calibration.csv", CALIBRATION)
-    made = json.loads((path / "made.json").read_text()) if (path / "made.json").exists() else []
+    made = read_json(path / "made.json") if (path / "made.json").exists() else []
     goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
     reached = max([steps_done(path), *steps.tolist()])
     ended = is_done(path, ".", dataclasses.replace(config, steps=goal))
     makers = tuple(made) if isinstance(made, list) else (made,)
     return RunResult(path, config, goal, reached, steps, scores, ended, timing, calibration, makers)
+
+
+def read_json(path: Path) -> Any:
+    """What a file holds; if it is damaged, the error names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 def _timing(rows: Table) -> Timing | None:

@@ -350,7 +350,7 @@ def _speed(study: Study, tables: Tables) -> list[str]:
     lines = []
     for agent in study.agents:
         found = select(rows, agent=agent)
-        timed, count = len(found["seconds"]), sum(run.agent == agent for run in study.runs)
+        timed, count = len(found["seconds"]), sum(run.agent == agent for run in study.counted)
         if not timed:
             lines.append((agent, f"0 of {count}", "–", "–", "–"))
             continue

@@ -151,8 +151,8 @@ def mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:
 
 
 def _speed(study: Study) -> Table:
-    """Seconds and steps a second of each run that has timed itself."""
-    timed = [(run.key, run.timing) for run in study.runs if run.timing is not None]
+    """Seconds and steps a second of each run that counts and has timed itself."""
+    timed = [(run.key, run.timing) for run in study.counted if run.timing is not None]
     return _table(
         ("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second"),
         [(*key, time.seconds, time.seconds_done_twice, time.steps / time.seconds) for key, time in timed],
