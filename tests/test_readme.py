@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from benchmarks.full_study import table
 from benchmarks.noise import noise_table
+from benchmarks.random_scores import EPISODES
+from benchmarks.random_scores import scores as random_scores
 
 from edrl.experiments import EXPERIMENTS
 from edrl.experiments.experiment import read_csv, select
@@ -69,17 +71,26 @@ def test_imputation_from_noise_is_as_it_was_measured() -> None:
     assert noise_table(result) in (ROOT / "docs/exact-imputation.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "page", sorted(path.stem for path in (ROOT / "docs/results").glob("*.md") if path.stem != "README")
-)
+RESULTS = sorted(path.stem for path in (ROOT / "docs/results").glob("*.md") if path.stem != "README")
+
+
+@pytest.mark.parametrize("page", RESULTS)
 def test_results_show_the_tables_that_lie_beside_them(page: str) -> None:
     update = module("docs/results/update.py")
     assert update.block(page) in (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8")
 
 
+def test_random_scores_are_those_of_the_table() -> None:
+    """Which is what docs/report.md says that the script writes."""
+    table = read_csv(ROOT / "src/edrl/studies/data/minatar5.csv")
+    known = dict(zip(table["env"], table["random"], strict=True))
+    for env in ("minatar/breakout", "minatar/asterix", "minatar/seaquest"):  # whose episodes are short
+        assert random_scores(env, EPISODES).mean() == pytest.approx(known[env])
+
+
 def test_the_widths_of_c51_are_those_of_its_runs() -> None:
-    """What the discount leaves after each renewal of the target network, and what was learnt (minatar5-1m.md)."""
-    runs, _ = read_runs(ROOT / "docs/results/minatar5-1m/runs.json")
+    """What the discount leaves after each renewal of the target network, and what was learnt (minatar5.md)."""
+    runs, _ = read_runs(ROOT / "docs/results/minatar5/runs.json")
     (run,) = [run for run in runs if run.key == ("C51", "minatar/freeway", 0)]
     low, high = run.config.support
     uniform = np.linspace(low, high, 51).std()
@@ -87,15 +98,23 @@ def test_the_widths_of_c51_are_those_of_its_runs() -> None:
     renewals = [(run.calibration["step"][at] - run.config.learn_after) // run.config.target_every for at in shown]
     left = [f"{uniform * run.config.gamma**count:.1f}" for count in renewals]
     learnt = [f"{run.calibration['spread'][at]:.1f}" for at in shown]
-    page = " ".join((ROOT / "docs/results/minatar5-1m.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs/results/minatar5.md").read_text(encoding="utf-8").split())
     for numbers in (left, learnt):
         assert f"{', '.join(numbers[:-1])} and {numbers[-1]}" in page
 
 
-def test_the_laws_of_the_million_steps_are_as_the_page_says() -> None:
-    """Ranges and medians over runs, which its tables give game by game."""
-    rows = read_csv(ROOT / "docs/results/minatar5-1m/calibration.csv")
-    page = " ".join((ROOT / "docs/results/minatar5-1m.md").read_text(encoding="utf-8").split())
+@pytest.mark.parametrize("page", RESULTS)
+def test_every_interval_that_a_page_of_results_speaks_of_is_in_its_tables(page: str) -> None:
+    text, tables = (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8").split("<!-- tables")
+    spoken = re.findall(r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", " ".join(text.split()))
+    assert not [interval for interval in spoken if interval not in tables]
+
+
+def test_the_laws_that_agents_learnt_are_as_the_page_says() -> None:
+    """And the README: ranges and medians over runs, which the page's tables give game by game."""
+    rows = read_csv(ROOT / "docs/results/minatar5/calibration.csv")
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs/results/minatar5.md").read_text(encoding="utf-8").split())
 
     def of_runs(above: str, below: str, *agents: str) -> np.ndarray:
         found = [select(rows, agent=agent) for agent in agents]
@@ -104,9 +123,11 @@ def test_the_laws_of_the_million_steps_are_as_the_page_says() -> None:
     for agents in (("QR-DQN", "ER-DQN-naive"), ("QR-DQN-imputation", "ER-DQN")):
         wide = of_runs("spread", "scatter", *agents)
         assert f"{wide.min():.2f} to {wide.max():.2f}" in page
+        assert f"{wide.min():.2f} to {wide.max():.2f}" in readme
         assert f"({len(wide)} runs, median {np.median(wide):.2f})" in page
     for text, agents in (
         ("{} to {} times the returns that it gets (median {})", ("ER-DQN",)),
+        ("DQN {} to {} ({})", ("DQN",)),
         ("QR-DQN-imputation {} to {} ({})", ("QR-DQN-imputation",)),
         ("QR-DQN and ER-DQN-naive {} to {} ({})", ("QR-DQN", "ER-DQN-naive")),
     ):

@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from edrl.deep.config import in_order
 from edrl.experiments.experiment import Table, read_csv, select, write_csv
 from edrl.studies.figures import label
@@ -93,7 +95,7 @@ def _games(rows: Table) -> str:
     return f"{text}:\n\n{_markdown(['', *agents], lines)}"
 
 
-def _score(row: Table, kind: str) -> str:
+def _score(row: dict[str, np.ndarray], kind: str) -> str:
     if not len(row[kind]):
         return "–"
     value, error = float(row[kind][0]), float(row[f"{kind}_error"][0])
@@ -119,7 +121,7 @@ def _improvement(rows: Table) -> str:
     return f"{text} drawn at random [95 % interval]:\n\n{_markdown(['', *agents], lines)}"
 
 
-def _interval(row: Table, name: str) -> str:
+def _interval(row: dict[str, np.ndarray], name: str) -> str:
     value, low, high = (float(row[column][0]) for column in (name, "low", "high"))
     return f"{value:.2f}" if low != low else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
