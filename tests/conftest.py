@@ -1,12 +1,9 @@
 """Shared test settings."""
 
-import sys
 from pathlib import Path
 
 import jax
 from hypothesis import HealthCheck, settings
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `contracts`
 
 # Most of the time goes into compiling. What one process has compiled, the other and the next run need not.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))

@@ -1,4 +1,4 @@
-"""Every family, strategy and algorithm, once: a contract test runs over these lists. A new one is one line here."""
+"""Every family and strategy, once: a contract test runs over these lists. A new one is one line here."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -98,8 +98,6 @@ FAMILIES = [
 
 EXACT = [case for case in FAMILIES if case.exact]
 ON_THE_HOST = ("expectiles-scipy-root", "expectiles-scipy-minimize")  # slow: one solver call a row
-
-ALGORITHMS = [edrl.algorithm(name, size=None, support=(-20.0, 20.0)) for name in edrl.ALGORITHMS]
 
 
 def every(cases: list[Case]) -> Any:

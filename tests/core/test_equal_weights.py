@@ -211,11 +211,15 @@ def test_processes_that_are_told_to_end_still_help_their_parent_to_save():
     family, values = Expectiles(3), np.array([[-1.0, 0.0, 1.0], [0.0, 1.0, 2.5]])
     expected, _ = solve_rows(family, values, processes=3)
     pool = scipy_reference._pool(3)
-    while {future.result() for future in [pool.submit(os.getpid) for _ in range(50)]} != set(pool._processes):
-        pass  # until all have begun
+    for _ in range(200):
+        if {future.result() for future in [pool.submit(os.getpid) for _ in range(50)]} == set(pool._processes):
+            break
+    else:
+        pytest.fail("not all processes have begun")
     for number in list(pool._processes):
         os.kill(number, signal.SIGTERM)
-    time.sleep(0.2)
+    time.sleep(1.0)
+    assert all(process.is_alive() for process in pool._processes.values())
     np.testing.assert_array_equal(solve_rows(family, values, processes=3)[0], expected)
     pool.shutdown()
     scipy_reference._pool.cache_clear()

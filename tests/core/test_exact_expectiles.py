@@ -99,7 +99,8 @@ def test_imputed_expectiles_against_scipy(k: int) -> None:
 def test_any_finite_input_gives_a_valid_distribution_of_its_mean(values: list[float], taus: tuple[float, ...]) -> None:
     """An imputation is total; the mean is the input's 1/2-expectile, whatever came in."""
     family = Expectiles(taus)
-    imputed = family.impute(np.asarray(values))  # `Particles` itself refuses NaN, infinities and bad weights
+    imputed = family.impute(np.asarray(values))
+    Particles(np.asarray(imputed.atoms), np.asarray(imputed.probs))  # refuses NaN, infinities and bad weights
     assert imputed.mean() == pytest.approx(values[5], abs=1e-12 * max(map(abs, values)) + 1e-300)
 
 

@@ -21,6 +21,15 @@ def test_what_keeps_the_contract_passes(case: Case) -> None:
     assert found.residual <= (1e-6 if case.exact else 2.0)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_how_far_imputation_is_from_exact_is_told_in_units_of_the_spread(scale: float) -> None:
+    rough = edrl.Expectiles(11, impute="as_samples")
+    found = edrl.verify(rough, scale).residual
+    assert found > 0.01
+    assert found == pytest.approx(edrl.verify(rough).residual, rel=1e-6)
+    assert edrl.verify(edrl.Expectiles(11), scale).residual < 1e-6
+
+
 class TurnedRound(SmoothQuantiles):
     def score(self, values: Any, atoms: Any) -> Any:
         return -super().score(values, atoms)

@@ -90,6 +90,22 @@ def test_er_dqn_acts_on_the_middle_expectile() -> None:
     assert agent.family.taus[5] == pytest.approx(0.5)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("name", "exact"), [("er-dqn", True), ("er-dqn-naive", False)])
+def test_diagnoses_are_of_what_the_target_network_puts_out(name: str, exact: bool) -> None:
+    """Of the values that are bootstrapped from: how far imputation is from them, and how often by a thousandth."""
+    agent, learner, batch = built(name)
+    found = {what: float(number) for what, number in agent.diagnose(learner, batch).items()}
+    values = np.asarray(agent.values(learner.target, batch.next_observations), np.float64)
+    chosen = values[np.arange(BATCH), np.asarray(agent.family.mean(values)).argmax(-1)]
+    residual = np.abs(np.asarray(agent.family.evaluate(agent.family.impute(chosen))) - chosen)
+    assert found["mean_value"] == pytest.approx(np.mean(agent.family.mean(chosen)), rel=1e-4)
+    assert found["imputation_residual"] == pytest.approx(residual.mean(), rel=1e-2)
+    share = (residual.max(-1) > 1e-3 * np.ptp(chosen, axis=-1)).mean()
+    assert found["inconsistent_share"] == pytest.approx(share)
+    assert share > 0  # what a network puts out at first is no law's
+    assert exact or residual.mean() > 1e-3
+
+
 def test_the_paper_agents() -> None:
     """Appendix D: 11 expectiles at linspace(.01, .99), naive 201 at the midpoints, QR-DQN 200 at the midpoints."""
     taus: dict[str, Any] = {name: getattr(algorithm(AGENTS[name], support=(0, 1)), "taus", ()) for name in AGENTS}

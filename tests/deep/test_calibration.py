@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edrl.core.particles import Particles
+from edrl.deep import calibration
 from edrl.deep.calibration import UNKNOWN, Returns
 from edrl.deep.environments import Step
 from edrl.deep.evaluate import Moment
@@ -42,6 +43,19 @@ def test_returns_are_the_discounted_sums_up_to_the_terminal(
             expected[start] = total
     found = {int(seen[0]): total for seen, _, total in returns.kept}
     assert found == pytest.approx(expected)
+
+
+def test_many_returns_are_thinned_but_stay_spread_over_all_that_was_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an agent sees may be large; each return is still the one of its moment."""
+    monkeypatch.setattr(calibration, "MOST", 10)
+    returns = Returns(0.5, every=1)
+    for place in range(200):
+        returns.watch(moment(place, float(place), "terminal"))
+    kept = [int(seen[0]) for seen, _, _ in returns.kept]
+    assert len(kept) <= 20
+    assert (min(kept), max(kept)) == (0, pytest.approx(200, abs=20))
+    assert np.diff(kept).max() <= 2 * np.diff(kept).min()
+    assert [total for _, _, total in returns.kept] == kept
 
 
 def agent_of(laws: dict[int, np.ndarray]) -> Any:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -62,8 +63,15 @@ def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "within the learnt 90 % intervals" in printed
     assert Play(run, video=tmp_path / "film.gif", steps=6, every=2)() == 0
     with Image.open(tmp_path / "film.gif") as opened:
-        assert getattr(opened, "n_frames", 0) >= 1
         assert opened.size[1] == 320
+
+
+def test_a_film_shows_one_of_so_many_steps(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+    monkeypatch.setattr("edrl.commands.play.write_film", lambda path, pictures, seconds: shown.append(len(pictures)))
+    for every in (1, 2, 3):
+        assert Play(run, video=tmp_path / "film.gif", steps=3, every=every)() == 0
+    assert shown == [3, 2, 1]
 
 
 def test_to_play_asks_for_no_replay_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +162,8 @@ def test_output_that_nobody_reads_to_its_end_gives_no_traceback() -> None:
     command = [sys.executable, "-c", "from edrl.cli import main; main()", "train", "--help"]
     ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
-    assert (ended.returncode, ended.stderr) == (141, "")
+    assert ended.returncode == 141
+    assert "Traceback" not in ended.stderr
 
 
 def test_ctrl_c_gives_no_traceback(
@@ -203,9 +212,10 @@ def test_a_wrong_setting_is_named_as_it_was_given(
 
 
 def test_a_run_is_trained_for_longer_but_not_otherwise(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is given beside --resume is not ignored, not even where it is a preset's value and not the run's own."""
+    run = shutil.copytree(run, tmp_path / "run")  # the others want it as it is
 
     def resume(*given: str) -> int:
         monkeypatch.setattr(sys, "argv", ["edrl", "train", "--resume", str(run), *given])

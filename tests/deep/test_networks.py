@@ -51,6 +51,27 @@ def test_nature_network() -> None:
     np.testing.assert_allclose(network(parameters, white), unscaled(parameters, one), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape"), [("nature", (84, 84, 4)), ("nips", (84, 84, 4)), ("minatar", (10, 10, 4)), ("mlp", (4,))]
+)
+def test_a_network_is_its_layers_with_relus_between_them(name: Any, shape: tuple[int, ...]) -> None:
+    """In NumPy, layer by layer; the last one is linear."""
+    network = network_for(name, shape, 3, 2, scale=0.5)
+    parameters = network.init(jax.random.key(0))
+    x = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
+    *hidden, last = [jax.tree.map(np.asarray, layer) for layer in parameters]
+    y = 0.5 * x
+    for depth, weights in enumerate(hidden):
+        if depth < len(network.convolutions):
+            y = np.asarray(_patches(y, network.convolutions[depth])) @ weights["weight"].T
+        else:
+            y = y.reshape(2, -1) @ weights["weight"]
+        y = np.maximum(y + weights["bias"], 0)
+        assert (y == 0).any()
+    expected = (y @ last["weight"] + last["bias"]).reshape(2, 3, 2)
+    np.testing.assert_allclose(network(parameters, x), expected, atol=1e-4)
+
+
 def test_the_network_of_2013() -> None:
     """84 x 84 x 4 bytes to 20 x 20 x 16, 9 x 9 x 32, 256."""
     network = network_for("nips", (84, 84, 4), 6, 11, 1 / 255)

@@ -367,9 +367,3 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert Report((tmp_path / "nowhere",), tmp_path / "out")() == 2
     assert "no such directory" in capsys.readouterr().out
     assert Report((), tmp_path / "out")() == 2
-
-
-def test_the_example_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
-    exec(text.split("```python\n")[1].split("```")[0], {"__name__": "example"})
-    assert capsys.readouterr().out.count("Estimate") == 2

@@ -22,7 +22,7 @@ from edrl.studies import estimate as estimates
 from edrl.studies import local, machine
 from edrl.studies.estimate import estimate, fitting_jobs, sizes_of
 from edrl.studies.locks import Taken, is_locked, locked
-from edrl.studies.plan import SUITES, parse_settings, plan, read_plan, write_plan
+from edrl.studies.plan import SUITES, Planned, parse_settings, plan, read_plan, write_plan
 from edrl.studies.ray_backend import _warn_of_waiting
 from edrl.studies.status import look_at
 from edrl.studies.work import (
@@ -96,6 +96,19 @@ def test_runs_at_once_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monkey
     assert local._shares_of_cores(2, 1) == [{0, 2}, {5, 7}]
     assert local._shares_of_cores(1, 1) == [{0, 2, 5, 7, 8}]
     assert local._shares_of_cores(3, 2) == [None] * 3
+
+
+def test_what_fails_is_named_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at a time: a run that ends makes room, however it ends."""
+    code = {"a": "pass", "b": "raise SystemExit(3)", "c": "import os; os.kill(os.getpid(), 9)", "d": "pass"}
+
+    def start(study: Path, name: str, *_: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", code[name]], stdin=subprocess.PIPE)
+
+    monkeypatch.setattr(local, "_start", start)
+    assert sorted(local.run_here(tmp_path, [Planned(name, Config()) for name in code], 2, 1)) == ["b", "c"]
+    assert "exit status 3" in why_failed(tmp_path / "b")
+    assert "SIGKILL" in why_failed(tmp_path / "c")
 
 
 def test_a_study_grows_but_does_not_change(tmp_path: Path) -> None:

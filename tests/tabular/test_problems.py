@@ -1,6 +1,5 @@
 """The paper's MDPs: rows as the paper states them, and the numbers of its figures and proofs."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -214,11 +213,9 @@ def test_garnet_chooses_all_successors_equally_often() -> None:
     assert np.abs(mdp.probs.mean((0, 1)) - 1 / 3).max() <= np.sqrt(np.log(2 / 1e-9) / (2 * 14_000))
 
 
-def test_a_large_garnet_is_built_in_seconds() -> None:
-    """100,000 states x 4 actions x 5 successors stay sparse: 28 bytes a transition."""
-    begin = time.perf_counter()
+def test_a_large_garnet_stays_sparse() -> None:
+    """100,000 states x 4 actions x 5 successors: 28 bytes a transition."""
     mdp = garnet(0, 100_000, 4, 5, 0.99)
-    assert time.perf_counter() - begin < 15
     assert mdp.num_transitions == 2_000_000
     held = mdp.successors.nbytes + mdp.probs.nbytes + mdp.rewards.atoms.nbytes + mdp.rewards.probs.nbytes
     assert held == 2_000_000 * (4 + 8 + 8 + 8)
