@@ -1,8 +1,10 @@
 """The paper's imputation (Equations (7) and (8)): the batched solver and the SciPy procedure it is compared with."""
 
+import functools
 import os
 import signal
 import time
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,6 +225,18 @@ def test_processes_that_are_told_to_end_still_help_their_parent_to_save():
     np.testing.assert_array_equal(solve_rows(family, values, processes=3)[0], expected)
     pool.shutdown()
     scipy_reference._pool.cache_clear()
+
+
+def test_processes_that_cannot_begin_are_explained(monkeypatch):
+    """As in a script that trains on import: they would train, too."""
+
+    class Broken:
+        def map(self, *_):
+            raise BrokenProcessPool
+
+    monkeypatch.setattr(scipy_reference, "_pool", functools.cache(lambda _: Broken()))
+    with pytest.raises(RuntimeError, match="if __name__ == '__main__'"):
+        solve_rows(Expectiles(3), np.zeros((2, 3)), processes=2)
 
 
 def test_scipy_over_processes_gives_the_same():

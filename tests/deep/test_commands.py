@@ -56,6 +56,21 @@ def test_a_run_leaves_what_it_promises(run: Path) -> None:
     assert Train(SMALL, resume=run)() == 0  # nothing is left to do
 
 
+def test_training_says_what_it_came_to_and_what_it_will_not_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert Train(config=SMALL, out=tmp_path / "run")() == 0
+    printed = capsys.readouterr()
+    score = float((tmp_path / "run" / "evaluations.csv").read_text().split("\n")[1].split(",")[2])
+    assert f"the last evaluation's mean score is {score:.2f}" in " ".join(printed.out.split())
+    assert f"step 100: evaluation, mean score {score:.2f}" in printed.err
+    monkeypatch.setattr("edrl.commands.train.free_memory", lambda: 1e6)
+    assert Train(config=dataclasses.replace(SMALL, evaluate_every=1000), out=tmp_path / "other")() == 0
+    warned = _printed(capsys)
+    assert "GB, but 0.0 GB are free" in warned
+    assert "the first would come after 1,000 steps" in warned
+
+
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Evaluate(run, episodes=3)() == 0
     printed = capsys.readouterr().out

@@ -369,6 +369,14 @@ def test_frames_are_scaled_by_what_they_are() -> None:
     assert make("FrozenLake-v1", seed=0).scale == 1.0
 
 
+@pytest.mark.parametrize("name", ["NormalizeObservation", "NormalizeReward"])
+def test_wrappers_that_adapt_are_refused(name: str) -> None:
+    """Evaluations play an environment of their own: what a wrapper has learnt in training would not be there."""
+    wrapped = getattr(gymnasium.wrappers, name)(gymnasium.make("CartPole-v1"))
+    with pytest.raises(ValueError, match=f"wrapper of CartPole-v1 = '{name}'.*adapts"):
+        make(gymnasium.wrappers.TimeLimit(wrapped, 10), seed=0)
+
+
 def test_actions_that_a_wrapper_has_changed_are_called_by_their_numbers() -> None:
     class Named(Counter):
         def get_action_meanings(self) -> list[str]:

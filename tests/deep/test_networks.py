@@ -96,6 +96,13 @@ def test_what_convolutions_cannot_take_is_explained(name: Any, shape: tuple[int,
         network_for(name, shape, 3, 1)
 
 
+def test_wide_images_are_no_channels_first() -> None:
+    """After the first layer of 100 x 132 pixels there are 24 x 32 of 32 filters."""
+    assert network_for("nature", (100, 132, 3), 3, 1).init(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"network = 'minatar'.*preset paper is for Atari"):
+        network_for("minatar", (84, 84, 4), 3, 1)
+
+
 def test_images_that_are_too_small_are_refused() -> None:
     with pytest.raises(ValueError, match="observation_shape"):
         network_for("nature", (10, 10, 4), 3, 1).init(jax.random.key(0))

@@ -23,6 +23,7 @@ from edrl.deep import checkpoint, segments
 from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.run import CALIBRATION, TABLES, Run
 from edrl.deep.train import resume, train
+from edrl.deep.trained import load_trained
 from edrl.experiments.experiment import read_csv
 from edrl.studies.work import is_done
 
@@ -511,6 +512,45 @@ def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
     for name in ("evaluations.csv", "calibration.csv"):
         steps, expected = (read_csv(one.out / name)["step"] for one in (run, plain))
         assert steps == expected  # one row each
+
+
+@pytest.mark.parametrize("envs", [1, 2])
+def test_an_environment_that_fails_does_not_cost_what_was_learnt(envs: int, tmp_path: Path) -> None:
+    """It is saved where it was; the run goes on with one that works."""
+
+    class Fragile(Probe):
+        steps = 0
+
+        def step(self, action: int) -> Any:
+            Fragile.steps += 1
+            if Fragile.steps == 333:
+                raise RuntimeError("no power")
+            return super().step(action)
+
+    config = Config(env="probe", **{**SMALL, "checkpoint_every": 400, "evaluate_every": 0, "envs": envs})
+    with pytest.raises(RuntimeError, match="no power"):
+        train(config, tmp_path / "run", env=lambda: Fragile("both"))
+    assert checkpoint.load(checkpoint.found(tmp_path / "run")[0]).step == 332
+    run = resume(tmp_path / "run", env=lambda: Fragile("both"))
+    assert run.step == 400
+    assert np.isfinite(float(read_csv(tmp_path / "run" / "metrics.csv")["loss"][-1]))
+
+
+def test_a_trained_agent_is_loaded_without_touching_its_run(tmp_path: Path) -> None:
+    """With what was passed to `train`, from a path as text, too; it says what the run's own agent says."""
+    family, config = Expectiles((0.2, 0.5, 0.7)), Config(env="probe", **{**SMALL, "steps": 150})
+    run = train(config, tmp_path / "run", family=family, env=Probe("both"))
+    shutil.rmtree(tmp_path / "run" / "replay")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    trained = load_trained(str(tmp_path / "run"), env=lambda: Probe("both"), family=family)
+    assert (trained.step, trained.agent.family) == (150, family)
+    observations = np.array([[-1.0], [1.0]], np.float32)
+    expected = run.agent.returns(run.learner.online, observations)
+    np.testing.assert_array_equal(trained.returns(observations).atoms, expected.atoms)
+    np.testing.assert_array_equal(trained.greedy(observations), np.asarray(expected.mean()).argmax(-1))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+    with pytest.raises(ValueError, match=r"family = None .*trained with family=Expectiles"):
+        load_trained(tmp_path / "run", env=Probe("both"))
 
 
 def test_a_support_that_does_not_hold_the_returns_is_said(tmp_path: Path) -> None:

@@ -60,19 +60,26 @@ class Driver:
 
     def estimate(self, planned: Sequence[Planned]) -> int:
         """Show what it would take, write nothing, and return the exit status."""
-        _check_agents(planned)
+        self._check(planned)
         self._show_estimate(added_to_plan(self.out, planned))
         return 0
 
     def run(self, planned: Sequence[Planned]) -> int:
         """Run what is missing, and return the exit status."""
-        _check_agents(planned)
+        self._check(planned)
         with locked(self.out / "driver.lock"):
             jobs = self._show_estimate(added_to_plan(self.out, planned))  # what does not run is not to be planned
             runs = write_plan(self.out, planned)
             left = [run for run in runs if not is_done(self.out, run.name, run.config)]
             failed = self._work(left, runs, jobs) if left else []
         return _conclude(self.console, self.out, runs, failed)
+
+    def _check(self, planned: Sequence[Planned]) -> None:
+        for run in planned:
+            sizes_of(kind_of(run.config))  # builds the agent: one that cannot be is not to be planned
+        if any(run.config.evaluate_every > run.config.steps or not run.config.evaluate_every for run in planned):
+            text = "Some runs are never evaluated (evaluate_every), and a report is about evaluations."
+            self.console.print(Text(text, style="yellow"), soft_wrap=True)
 
     def _show_estimate(self, runs: Sequence[Planned]) -> int:
         """Show what is left; returns how many runs there will be at once."""
@@ -105,11 +112,6 @@ class Driver:
             if self.ray is None:
                 return run_here(self.out, left, jobs, self.cpus, look)
             return run_on_ray(self.out, left, self.ray, self.cpus, self.gpus, look)
-
-
-def _check_agents(planned: Sequence[Planned]) -> None:
-    for run in planned:
-        sizes_of(kind_of(run.config))  # builds the agent: one that cannot be is not to be planned
 
 
 def _show_estimate(console: Console, found: Estimate, runs: int, jobs: int, ray: str | None) -> None:

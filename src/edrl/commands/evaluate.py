@@ -69,7 +69,7 @@ class Evaluate:
         environment = make(config.env, seed=self.seed, sticky=config.sticky)
         columns = (TextColumn("play"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                    TextColumn("{task.fields[steps]:,} steps"))  # fmt: skip
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=3600) as bar:
             task, steps = bar.add_task("play", total=self.episodes, steps=0), 0
 
             def watch(moment: Moment) -> None:

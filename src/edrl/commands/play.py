@@ -65,9 +65,9 @@ class Play:
         pictures, score, ended, step = [], 0.0, False, 0
         while step < self.steps and not ended:
             observation = history.observations()
-            action = int(np.asarray(loaded.agent.greedy(loaded.parameters, observation))[0])
+            action = int(np.asarray(loaded.greedy(observation))[0])
             if step % self.every == 0:
-                returns = loaded.agent.returns(loaded.parameters, observation)
+                returns = loaded.returns(observation)
                 pictures.append(picture(environment.render(), returns[0], environment.action_names, action, score))
             if rng.random() < config.evaluate_epsilon:
                 action = int(rng.integers(environment.num_actions))

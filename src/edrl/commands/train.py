@@ -15,7 +15,9 @@ from edrl.deep.config import Config, PresetName, read_config
 from edrl.deep.environments import make
 from edrl.deep.train import Listener, resume, train
 from edrl.deep.trained import build_agent
+from edrl.studies.estimate import sizes_of
 from edrl.studies.locks import Taken, locked
+from edrl.studies.machine import free_memory
 
 
 class Settings(Config):
@@ -66,7 +68,9 @@ class Train:
                 environment = make(config.env, seed=0, sticky=config.sticky)
                 environment.close()
                 build_agent(config, environment)  # what cannot be trained leaves no directory behind
-            with locked(where / "lock"), _progress(where, config.steps) as listen:
+            _warn(console, config)
+            progress = _Progress(where, config.steps)
+            with locked(where / "lock"), progress as listen:
                 run = (
                     resume(where, older=self.older, steps=config.steps, listen=listen)
                     if self.resume
@@ -79,7 +83,9 @@ class Train:
         except (ValueError, ImportError, OSError, Taken, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
-        console.print(f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}", soft_wrap=True)
+        text = f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}"
+        score = f"; the last evaluation's mean score is {progress.score:.2f}" if progress.score is not None else ""
+        console.print(text + score, soft_wrap=True)
         return 0
 
     def _resumed(self) -> Config:
@@ -95,16 +101,30 @@ class Train:
         return replace(own, steps=steps)
 
 
-class _progress:
-    """A bar with speed and time left, and TensorBoard's files."""
+def _warn(console: Console, config: Config) -> None:
+    """What somebody would not want to find out after hours."""
+    needed, free = sizes_of(config).memory, free_memory()
+    if needed > free:
+        text = f"The replay memory grows to {needed / 1e9:.1f} GB, but {free / 1e9:.1f} GB are free: see --replay."
+        console.print(Text(text, style="yellow"), soft_wrap=True)
+    if config.evaluate_every > config.steps:
+        text = f"There will be no evaluation: the first would come after {config.evaluate_every:,} steps"
+        console.print(Text(f"{text} (--evaluate-every).", style="yellow"), soft_wrap=True)
+
+
+class _Progress:
+    """A bar with speed and time left, a line for each evaluation, and TensorBoard's files."""
 
     def __init__(self, out: Path, steps: int):
         self.out, self.steps = out, steps
+        self.score: float | None = None  # of the last evaluation
 
     def __enter__(self) -> Listener:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                    TextColumn("{task.fields[note]}"))  # fmt: skip
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True).__enter__()
+        # Rows of metrics may come minutes apart: rich would forget them, and with them the time left.
+        bar = Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=3600)
+        self.bar = bar.__enter__()
         self.task = self.bar.add_task("train", total=self.steps, note="")
         self.board: Any = None
         return self.listen
@@ -122,6 +142,9 @@ class _progress:
         for name, value in row.items():
             if name != "step" and value != "":
                 self.board.add_scalar(name, value, step)
+        if "evaluation" in row:
+            self.score = row["evaluation"]
+            self.bar.console.print(f"step {step:,}: evaluation, mean score {self.score:.2f}", highlight=False)
         if "steps_per_second" in row:
             score = row["score"]
             note = f"{row['steps_per_second']:.0f} steps/s" + (f", score {score:.1f}" if score != "" else "")

@@ -17,6 +17,8 @@ from edrl.core.check import fail
 
 NetworkName = Literal["nature", "nips", "minatar", "mlp"]
 
+_LARGEST_MINATAR = 32  # pixels, beyond which its one small convolution leaves millions of weights to the next layer
+
 Parameters = list[dict[str, jax.Array]]
 """One entry a layer: a bias [outputs] and a weight, of convolutions [filters, inputs], of others [inputs, outputs]."""
 
@@ -57,7 +59,7 @@ class Network:
     def _layer_sizes(self) -> list[tuple[int, int]]:
         shape, sizes = self.observation_shape, []
         for layer in self.convolutions:
-            if len(shape) != 3 or min(shape[:2]) < layer.kernel or shape[0] < shape[1] == shape[2]:
+            if len(shape) != 3 or min(shape[:2]) < layer.kernel or _channels_first(self.observation_shape):
                 raise fail("observation_shape", self.observation_shape, _what_fits(self.observation_shape))
             sizes.append((layer.kernel**2 * shape[2], layer.filters))
             shape = (*((length - layer.kernel) // layer.stride + 1 for length in shape[:2]), layer.filters)
@@ -78,13 +80,18 @@ class Network:
         return (x @ last["weight"] + last["bias"]).reshape(-1, self.num_actions, self.num_outputs)
 
 
+def _channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether an image of few channels seems to have them on its first axis."""
+    return len(shape) == 3 and shape[0] < shape[1] == shape[2]
+
+
 def _what_fits(shape: tuple[int, ...]) -> str:
     """What would be right instead of observations that convolutions cannot take."""
     if len(shape) == 1:
         return "a vector has no place in convolutions: choose network mlp, which preset classic has"
     if len(shape) == 2:
         return "an image has a third axis, its channels: add one (gymnasium.wrappers.ReshapeObservation)"
-    if len(shape) == 3 and shape[0] < shape[1] == shape[2]:
+    if _channels_first(shape):
         return "the channels seem to come first: move them last (gymnasium.wrappers.TransformObservation)"
     return "convolutions need larger images: choose the preset, or the network, that fits the environment"
 
@@ -105,6 +112,11 @@ def network_for(
     if name == "nips":
         return Network(shape, num_actions, num_outputs, (Convolution(16, 8, 4), Convolution(32, 4, 2)), (256,), scale)
     if name == "minatar":
+        if len(shape) == 3 and min(shape[:2]) > _LARGEST_MINATAR and not _channels_first(shape):
+            right = (
+                f"it is for 10 x 10 pixels, not {shape}: preset paper is for Atari, MinAtar's games are minatar/NAME"
+            )
+            raise fail("network", name, right)
         return Network(shape, num_actions, num_outputs, (Convolution(16, 3, 1),), (128,), scale)
     if name == "mlp":
         return Network(shape, num_actions, num_outputs, (), (256, 256), scale)

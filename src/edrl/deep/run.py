@@ -23,9 +23,9 @@ from edrl.deep import checkpoint
 from edrl.deep.agent import Learner, copied
 from edrl.deep.calibration import Calibration, Returns
 from edrl.deep.config import Config
-from edrl.deep.environments import Environment, make
+from edrl.deep.environments import Environment, Step, make
 from edrl.deep.evaluate import Evaluation, Moment, evaluate, history_for
-from edrl.deep.made import made_by, made_with
+from edrl.deep.made import check_made_with, made_by, made_with
 from edrl.deep.pictures import draw_returns
 from edrl.deep.replay import Batch, Replay
 from edrl.deep.segments import Segments
@@ -62,6 +62,7 @@ class Run:
         self.rng = np.random.default_rng(config.seed)
         self.learner: Learner = self.agent.init(jax.random.key(config.seed))
         self.history = history_for(self.environment, config.envs)
+        self.whole = True  # whether it can be saved: not in the midst of a step
         self.step = 0
         self.evaluated = 0  # the step of the last evaluation
         self.episodes = 0
@@ -103,14 +104,17 @@ class Run:
     def advance(self) -> None:
         """One step of every environment: act, remember, learn."""
         config, before = self.config, self.step
-        for lane, action in enumerate(self._act(config.epsilon_at(self.step))):
-            self._play(lane, int(action))
+        actions = [int(action) for action in self._act(config.epsilon_at(self.step))]
+        steps = [environment.step(action) for environment, action in zip(self.environments, actions, strict=True)]
+        self.whole = False
+        for lane, (action, after) in enumerate(zip(actions, steps, strict=True)):
+            self._remember(lane, action, after)
         self.step += config.envs
-        if before < config.learn_after:
-            return
-        self._learn(self.step // config.update_every - before // config.update_every)
-        if self.step % config.target_every == 0:
-            self.learner = self.learner._replace(target=copied(self.learner.online))
+        if before >= config.learn_after:
+            self._learn(self.step // config.update_every - before // config.update_every)
+            if self.step % config.target_every == 0:
+                self.learner = self.learner._replace(target=copied(self.learner.online))
+        self.whole = True
 
     def _act(self, epsilon: float) -> np.ndarray:
         """The actions [lane]."""
@@ -121,10 +125,9 @@ class Run:
         greedy = np.asarray(self.agent.greedy(self.learner.online, self.history.observations()))
         return np.where(exploring, explored, greedy)
 
-    def _play(self, lane: int, action: int) -> None:
-        """One step of one environment."""
+    def _remember(self, lane: int, action: int, after: Step) -> None:
+        """What a step of one environment was, and where it led."""
         frame, start = self.history.newest(lane), bool(self.history.fresh[lane])
-        after = self.environments[lane].step(action)
         self.replay.add(frame, action, after.reward, after.terminal, start, lane)
         self.score[lane] += after.score
         self.length[lane] += 1
@@ -259,7 +262,8 @@ class Run:
         for name, size in kept.state["files"].items():
             if not (self.out / name).exists() or (self.out / name).stat().st_size < size:
                 raise checkpoint.CheckpointError(f"{name} is damaged: it is shorter than at {path.name}")
-        self.learner = restored(self.learner, kept, self._made_with)
+        check_made_with(kept.state.get("made_with", {}), self._made_with)
+        self.learner = restored(self.learner, kept)
         state, arrays = kept.state, kept.arrays
         self.segments.read(self.replay, kept.replay)
         self.rng.bit_generator.state = state["rng"]

@@ -96,25 +96,24 @@ def _go_on(run: Run, listen: Listener) -> Run:
             if interrupted():
                 raise KeyboardInterrupt
 
-        begin, began = time.perf_counter(), run.step
-        timed = begin
+        timed = time.perf_counter()
+        since = run.step, timed  # of the speed that is told
         while run.unfinished:
             if not run.evaluation_due:
-                run.advance()
+                with _saved_if_it_fails(run):
+                    run.advance()
                 if run.step % config.log_every == 0:
                     row = run.log()
-                    row["steps_per_second"] = (run.step - began) / (time.perf_counter() - begin)
+                    now = time.perf_counter()
+                    row["steps_per_second"] = (run.step - since[0]) / (now - since[1])
+                    since = run.step, now
                     listen(run.step, row)
             if run.evaluation_due:
                 # A long one must not keep a run from saving in the seconds that clusters and containers leave it.
-                try:
+                with contextlib.suppress(KeyboardInterrupt), _saved_if_it_fails(run):
                     found = run.evaluate(stop_if_interrupted)
                     listen(run.step, {"evaluation": float(np.mean(found.scores))})
-                except KeyboardInterrupt:
-                    pass
-                except Exception:
-                    run.save()  # an environment that fails must not cost what was learnt
-                    raise
+                since = run.step, time.perf_counter()
             stop = interrupted()
             if run.step % config.checkpoint_every == 0 or run.step == config.steps or stop:
                 run.save()
@@ -125,6 +124,17 @@ def _go_on(run: Run, listen: Listener) -> Run:
             if stop and run.unfinished:
                 raise KeyboardInterrupt(stop)
     return run
+
+
+@contextlib.contextmanager
+def _saved_if_it_fails(run: Run) -> Iterator[None]:
+    """An environment that fails must not cost what was learnt."""
+    try:
+        yield
+    except Exception:
+        if run.whole:
+            run.save()
+        raise
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from edrl.core.check import fail
+from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agent import Agent, Learner
@@ -26,6 +27,14 @@ class Trained:
     parameters: Parameters
     step: int
 
+    def returns(self, observations: Any) -> Particles:
+        """The learnt return distributions [batch, action] of observations [batch, ...]."""
+        return self.agent.returns(self.parameters, observations)
+
+    def greedy(self, observations: Any) -> Any:
+        """The actions [batch] of highest expected return."""
+        return self.agent.greedy(self.parameters, observations)
+
 
 def build_agent(config: Config, environment: Environment, family: Statistics | None = None) -> Agent:
     """The agent of a config for an environment; `family` replaces the config's statistics."""
@@ -36,9 +45,8 @@ def build_agent(config: Config, environment: Environment, family: Statistics | N
     return Agent(family, network, config.learning_rate, config.adam_epsilon, config.double)
 
 
-def restored(learner: Learner, kept: checkpoint.Checkpoint, now: dict[str, Any]) -> Learner:
-    """The networks and the optimiser of a checkpoint, for a learner like that one; `now` is what it is made with."""
-    check_made_with(kept.state.get("made_with", {}), now)
+def restored(learner: Learner, kept: checkpoint.Checkpoint) -> Learner:
+    """The networks and the optimiser of a checkpoint, for a learner like that one."""
     leaves, tree = jax.tree.flatten(learner)
     loaded = [kept.arrays.get(f"learner/{n}") for n in range(len(leaves))]
     if any(new is None or new.shape != old.shape for new, old in zip(loaded, leaves, strict=True)):
@@ -46,15 +54,22 @@ def restored(learner: Learner, kept: checkpoint.Checkpoint, now: dict[str, Any])
     return jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in loaded])
 
 
-def load_trained(out: Path) -> Trained:
-    """The agent of a run, as its last checkpoint has it, ready to play."""
+def load_trained(out: Path | str, *, env: Any = None, family: Statistics | None = None) -> Trained:
+    """The agent of a run, as its last checkpoint has it, ready to play; nothing in the run is changed.
+
+    `env` and `family` as they were passed to `train`, if they were.
+    """
+    out = Path(out)
     found = checkpoint.found(out)
     if not found:
         raise fail("run", str(out), "there is no run with a checkpoint in it")
     config = read_config(out)
-    environment = make(config.env, seed=0, sticky=config.sticky)
-    agent = build_agent(config, environment)
-    environment.close()
     kept = checkpoint.load(found[0], replay=False)
-    learner = restored(agent.init(jax.random.key(0)), kept, made_with(config, None, None))
+    given = make(env() if callable(env) else config.env if env is None else env, seed=0, sticky=config.sticky)
+    now = made_with(config, family, None if env is None else given.name)
+    check_made_with(kept.state.get("made_with", {}), now)
+    agent = build_agent(config, given, family)
+    if env is None or callable(env):
+        given.close()
+    learner = restored(agent.init(jax.random.key(0)), kept)
     return Trained(config, agent, learner.online, kept.step)

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import jax
@@ -92,7 +93,12 @@ def solve_rows(
     if processes > 1:
         parts = np.array_split(values.reshape(-1, size), processes)
         solve = functools.partial(solve_rows, family, method=method, samples=samples)
-        solved, succeeded = zip(*_pool(processes).map(solve, parts), strict=True)
+        try:
+            solved, succeeded = zip(*_pool(processes).map(solve, parts), strict=True)
+        except BrokenProcessPool as error:
+            _pool.cache_clear()
+            right = "they import the script that they are started from: is its work under `if __name__ == '__main__':`?"
+            raise RuntimeError(f"SciPy's processes have ended; {right}") from error
         return (
             np.concatenate(solved).reshape(*values.shape[:-1], count),
             np.concatenate(succeeded).reshape(values.shape[:-1]),

@@ -30,6 +30,7 @@ class Gymnasium:
         self._env: gymnasium.Env = _made(env) if isinstance(env, str) else env
         spec = self._env.spec
         self.name = type(self._env.unwrapped).__name__ if spec is None else spec.id
+        _refuse_what_adapts(self._env, self.name)
         self._seed = seed
         self._episodes = 0
         self._running = False
@@ -108,6 +109,17 @@ class Gymnasium:
         if not np.isfinite(frame).all():
             raise fail(f"observation of {self.name}", observation, "an environment's observations must be finite")
         return frame
+
+
+def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:
+    """Evaluations, other lanes and resumed runs play environments of their own, with other running averages."""
+    while isinstance(env, gymnasium.Wrapper):
+        if type(env).__name__ in ("NormalizeObservation", "NormalizeReward"):
+            right = (
+                "it adapts to what it sees, and evaluations would see something else: scale by fixed numbers"
+            )
+            raise fail(f"wrapper of {name}", type(env).__name__, f"{right} (TransformObservation, TransformReward)")
+        env = env.env
 
 
 def _as_number(reward: Any) -> float:
