@@ -115,9 +115,7 @@ def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:
     """Evaluations, other lanes and resumed runs play environments of their own, with other running averages."""
     while isinstance(env, gymnasium.Wrapper):
         if type(env).__name__ in ("NormalizeObservation", "NormalizeReward"):
-            right = (
-                "it adapts to what it sees, and evaluations would see something else: scale by fixed numbers"
-            )
+            right = "it adapts to what it sees, and evaluations would see something else: scale by fixed numbers"
             raise fail(f"wrapper of {name}", type(env).__name__, f"{right} (TransformObservation, TransformReward)")
         env = env.env
 
