@@ -1,6 +1,6 @@
 """Brings a finished report into the documentation: `python docs/update.py [report]`, after `make reproduce`.
 
-Copies the README's pictures and the claims, and writes the README's table of claims.
+Copies the README's pictures, the claims and the tables that they rest on, and writes the README's table of claims.
 """
 
 import json
@@ -36,6 +36,11 @@ def update(report: Path) -> None:
     if missing:
         sys.exit(f"{report} lacks what this code measures: {', '.join(missing)}. Run `make reproduce` first.")
     shutil.copy(report / "claims.json", DOCS / "claims.json")
+    shutil.rmtree(DOCS / "tables", ignore_errors=True)
+    for name in EXPERIMENTS:
+        (DOCS / "tables" / name).mkdir(parents=True)
+        for table in (report / "data" / name).glob("*.csv"):
+            shutil.copy(table, DOCS / "tables" / name / table.name)
     for name in PICTURES:
         shutil.copy(report / "figures" / f"{name}.png", DOCS / "figures" / f"{name}.png")
     text = README.read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ def verdicts(claims: list[Claim]) -> dict[str, bool]:
     return found
 
 
-def lost(module: ModuleType, tables: Tables) -> set[str]:
+def lost(module: Any, tables: Tables) -> set[str]:
     """The claims that do not hold on these tables."""
     return {name for name, holds in verdicts(module.judge(tables)).items() if not holds}
 
