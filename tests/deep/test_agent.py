@@ -1,5 +1,6 @@
 """The agent's targets and loss against brute force, for every named agent, and the known mistakes of others."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from edrl.core.algorithms import algorithm
+from edrl.core.risk import CVaR
 from edrl.deep.agent import Agent, Learner
 from edrl.deep.config import AGENTS
 from edrl.deep.networks import network_for
@@ -104,6 +106,22 @@ def test_diagnoses_are_of_what_the_target_network_puts_out(name: str, exact: boo
     assert found["inconsistent_share"] == pytest.approx(share)
     assert share > 0  # what a network puts out at first is no law's
     assert exact or residual.mean() > 1e-3
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_a_risk_measure_chooses_actions_and_next_actions(double: bool) -> None:
+    """By the worst third of the imputed returns, which here is not always the action of highest mean."""
+    plain, learner, batch = built("er-dqn", double, size=11)
+    agent = dataclasses.replace(plain, risk=CVaR(1 / 3))
+    observations = np.random.default_rng(3).normal(size=(200, 4)).astype(np.float32)
+    values = np.asarray(agent.values(learner.online, observations), np.float64)
+    worth = np.asarray(CVaR(1 / 3)(agent.family.impute(values)))
+    np.testing.assert_array_equal(agent.greedy(learner.online, observations), worth.argmax(-1))
+    assert (worth.argmax(-1) != np.asarray(plain.greedy(learner.online, observations))).any()
+    after = np.asarray(agent.values(learner.target, batch.next_observations), np.float64)
+    judge = np.asarray(agent.values(learner.online, batch.next_observations), np.float64) if double else after
+    best = np.asarray(CVaR(1 / 3)(agent.family.impute(judge))).argmax(-1)
+    np.testing.assert_allclose(agent.next_values(learner, batch), after[np.arange(BATCH), best], rtol=1e-5)
 
 
 def test_the_paper_agents() -> None:

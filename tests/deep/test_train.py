@@ -19,6 +19,7 @@ import pytest
 from tests.deep.probes import KINDS, Probe
 
 from edrl.core.families import Expectiles
+from edrl.core.risk import CVaR
 from edrl.deep import checkpoint, segments
 from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.run import CALIBRATION, TABLES, Run
@@ -68,7 +69,9 @@ def test_settings_reach_what_they_set(tmp_path: Path) -> None:
     config = Config(env="probe", **settings)
     assert [config.epsilon_at(step) for step in (0, 100, 200, 300, 999)] == pytest.approx([1, 1, 0.505, 0.01, 0.01])
     run = Run(config, tmp_path / "run", env=Probe("both"))
-    assert (run.replay.n_step, run.replay.gamma, run.agent.double) == (3, 0.9, True)
+    assert (run.replay.n_step, run.replay.gamma, run.agent.double, run.agent.risk) == (3, 0.9, True, None)
+    careful = Run(dataclasses.replace(config, cvar=0.2), tmp_path / "careful", env=Probe("both"))
+    assert careful.agent.risk == CVaR(0.2)
     run.begin()
     renewed, before = [], np.array(run.learner.target[0]["weight"])
     while run.step < 200:
@@ -428,6 +431,8 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
     [
         ({"agent": "rainbow"}, "er-dqn"),
         ({"gamma": 1.5}, "gamma"),
+        ({"cvar": 0.0}, "cvar"),
+        ({"cvar": 1.1}, "cvar"),
         ({"imputation": "guess"}, "scipy-root"),
         ({"replay": 10}, "replay"),
         ({"batch": 0}, "batch"),

@@ -65,6 +65,8 @@ class Config:
     """Environments that are played side by side; a step of each counts, and updates that fall due are made at once."""
     double: bool = False
     """Choose the next action by the online network, as Double DQN does."""
+    cvar: float = 1.0
+    """Choose actions by the mean of the worst share of their returns (CVaR); 1 is the expected return."""
     learning_rate: float = 5e-5
     """Adam's."""
     adam_epsilon: float = 0.01 / 32
@@ -108,8 +110,10 @@ class Config:
         object.__setattr__(self, "learn_after", after)
         if self.size is not None:
             object.__setattr__(self, "size", check_count("size", self.size, 1))
-        for name, most in (("gamma", 1.0), ("evaluate_epsilon", 1.0), ("learning_rate", inf), ("adam_epsilon", inf)):
-            number = check_number(name, getattr(self, name), 0.0, most, open_low=most == inf)
+        above_zero = ("learning_rate", "adam_epsilon", "cvar")
+        for name in ("gamma", "evaluate_epsilon", *above_zero):
+            most = inf if name in ("learning_rate", "adam_epsilon") else 1.0
+            number = check_number(name, getattr(self, name), 0.0, most, open_low=name in above_zero)
             object.__setattr__(self, name, number)  # a plain one, which JSON can hold
         for name in ("epsilon", "support"):
             if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
+from edrl.core.risk import CVaR
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agent import Agent, Learner
@@ -32,7 +33,7 @@ class Trained:
         return self.agent.returns(self.parameters, observations)
 
     def greedy(self, observations: Any) -> Any:
-        """The actions [batch] of highest expected return."""
+        """The actions [batch] that the agent would choose."""
         return self.agent.greedy(self.parameters, observations)
 
 
@@ -42,7 +43,8 @@ def build_agent(config: Config, environment: Environment, family: Statistics | N
     stack = (environment.stack,) if environment.stack > 1 else ()
     shape = (*environment.frame_shape, *stack)
     network = network_for(config.network, shape, environment.num_actions, family.num_outputs, environment.scale)
-    return Agent(family, network, config.learning_rate, config.adam_epsilon, config.double)
+    risk = None if config.cvar == 1 else CVaR(config.cvar)
+    return Agent(family, network, config.learning_rate, config.adam_epsilon, config.double, risk)
 
 
 def restored(learner: Learner, kept: checkpoint.Checkpoint) -> Learner:
