@@ -109,6 +109,7 @@ def test_results_show_the_tables_that_lie_beside_them(page: str) -> None:
 
 def test_random_scores_are_those_of_the_table() -> None:
     """Which is what docs/report.md says that the script writes."""
+    pytest.importorskip("minatar")
     table = read_csv(ROOT / "src/edrl/studies/data/minatar5.csv")
     known = dict(zip(table["env"], table["random"], strict=True))
     for env in ("minatar/breakout", "minatar/asterix", "minatar/seaquest"):  # whose episodes are short

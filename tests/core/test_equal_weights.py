@@ -213,11 +213,10 @@ def test_processes_that_are_told_to_end_still_help_their_parent_to_save():
     family, values = Expectiles(3), np.array([[-1.0, 0.0, 1.0], [0.0, 1.0, 2.5]])
     expected, _ = solve_rows(family, values, processes=3)
     pool = scipy_reference._pool(3)
-    for _ in range(200):
-        if {future.result() for future in [pool.submit(os.getpid) for _ in range(50)]} == set(pool._processes):
-            break
-    else:
-        pytest.fail("not all processes have begun")
+    until, begun = time.monotonic() + 120, set[int]()
+    while begun != set(pool._processes):
+        assert time.monotonic() < until
+        begun = {future.result() for future in [pool.submit(os.getpid) for _ in range(50)]}
     for number in list(pool._processes):
         os.kill(number, signal.SIGTERM)
     time.sleep(1.0)

@@ -88,6 +88,7 @@ def test_settings_reach_what_they_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sticky", [False, True])
 def test_sticky_actions_reach_the_game(sticky: bool, tmp_path: Path) -> None:
+    pytest.importorskip("ale_py")
     config = preset("paper", env="pong", sticky=sticky, replay=2_000, learn_after=1_000)
     run = Run(config, tmp_path / "run")
     assert run.environment._ale.getFloat("repeat_action_probability") == (0.25 if sticky else 0.0)  # type: ignore[attr-defined]
@@ -433,6 +434,7 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         ({"gamma": 1.5}, "gamma"),
         ({"cvar": 0.0}, "cvar"),
         ({"cvar": 1.1}, "cvar"),
+        ({"cvar": 0.5, "agent": "dqn"}, "a mean alone"),
         ({"imputation": "guess"}, "scipy-root"),
         ({"replay": 10}, "replay"),
         ({"batch": 0}, "batch"),
@@ -519,18 +521,25 @@ def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
         assert steps == expected  # one row each
 
 
+@pytest.mark.parametrize("where", ["step", "reset"])
 @pytest.mark.parametrize("envs", [1, 2])
-def test_an_environment_that_fails_does_not_cost_what_was_learnt(envs: int, tmp_path: Path) -> None:
-    """It is saved where it was; the run goes on with one that works."""
+def test_an_environment_that_fails_does_not_cost_what_was_learnt(where: str, envs: int, tmp_path: Path) -> None:
+    """The last of them, in a step or where an episode ends; the run is saved before it, and goes on with what works."""
 
-    class Fragile(Probe):
+    class Fragile(Probe):  # whose episodes are one step long
         steps = 0
 
         def step(self, action: int) -> Any:
             Fragile.steps += 1
-            if Fragile.steps == 333:
+            if Fragile.steps == 332 + envs and where == "step":
                 raise RuntimeError("no power")
             return super().step(action)
+
+        def reset(self, **given: Any) -> Any:
+            if Fragile.steps == 332 + envs and where == "reset":
+                Fragile.steps += 1
+                raise RuntimeError("no power")
+            return super().reset(**given)
 
     config = Config(env="probe", **{**SMALL, "checkpoint_every": 400, "evaluate_every": 0, "envs": envs})
     with pytest.raises(RuntimeError, match="no power"):

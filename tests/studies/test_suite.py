@@ -56,6 +56,7 @@ def test_a_plan_has_every_run_once_seed_by_seed() -> None:
     variant = plan(["minatar/breakout"], ["er-dqn:scipy-root"], 1, "minatar")[0]
     assert variant.name == "minatar-breakout/er-dqn-scipy-root/seed-0"
     assert variant.config.label == "ER-DQN (scipy-root)"
+    assert dataclasses.replace(variant.config, cvar=0.2).label == "ER-DQN (scipy-root, CVaR 0.2)"
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ def attempt(console: Console, command: Callable[[], int]) -> int:
     """The exit status of a command that runs a study; what keeps it from its end is said."""
     try:
         return command()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:  # of which the latter is SIGTERM's, if Ray is there
         console.print("Stopped; every run is saved. The same command goes on.")
-        return 130
+        return 130 if isinstance(stop, KeyboardInterrupt) else 143
     except (ValueError, ImportError, RuntimeError, OSError, Taken) as error:
         console.print(Text(str(error), style="red"), soft_wrap=True)
         return 2

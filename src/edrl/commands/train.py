@@ -105,7 +105,7 @@ def _warn(console: Console, config: Config) -> None:
     """What somebody would not want to find out after hours."""
     needed, free = sizes_of(config).memory, free_memory()
     if needed > free:
-        text = f"The replay memory grows to {needed / 1e9:.1f} GB, but {free / 1e9:.1f} GB are free: see --replay."
+        text = f"The run grows to {needed / 1e9:.1f} GB of memory, but {free / 1e9:.1f} GB are free: see --replay."
         console.print(Text(text, style="yellow"), soft_wrap=True)
     if config.evaluate_every > config.steps:
         text = f"There will be no evaluation: the first would come after {config.evaluate_every:,} steps"

@@ -93,6 +93,8 @@ class Config:
             raise fail("agent", self.agent, f"it must be one of {', '.join(AGENTS)}, or MODULE:NAME")
         if self.agent == "dqn" and self.size not in (None, 1):
             raise fail("size", self.size, "dqn learns one statistic, the mean")
+        if self.agent == "dqn" and self.cvar != 1:
+            raise fail("cvar", self.cvar, "dqn learns a mean alone, and has no other returns to choose by")
         if self.imputation is not None and self.imputation not in STRATEGIES:
             raise fail("imputation", self.imputation, f"it must be one of {', '.join(STRATEGIES)}")
         counts = dict.fromkeys(
@@ -127,11 +129,13 @@ class Config:
 
     @property
     def label(self) -> str:
-        """The agent's name for people, with its imputation if that is not its own."""
+        """The agent's name for people, with its imputation and what it chooses by if they are not its own."""
         name = AGENTS.get(self.agent) or self.agent.partition(":")[2]
         if self.agent not in AGENTS and name.lower() in AGENTS:
             return self.agent  # a user's own that is called as one of ours
-        return name if self.imputation is None else f"{name} ({self.imputation})"
+        changed = [self.imputation] if self.imputation else []
+        changed += [f"CVaR {self.cvar:g}"] if self.cvar != 1 else []
+        return f"{name} ({', '.join(changed)})" if changed else name
 
     def family(self) -> Statistics:
         """The agent's statistics and imputation strategy."""

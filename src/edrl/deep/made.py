@@ -30,7 +30,7 @@ def made_by() -> dict[str, Any]:
             "system": platform.platform(),
             "processor": _processor(),
             "cores": os.cpu_count(),
-            "devices": sorted({device.device_kind for device in jax.devices()}),  # that JAX computes on
+            "devices": ", ".join(sorted({device.device_kind for device in jax.devices()})),  # that JAX computes on
             "threads": os.environ.get(THREADS),  # if they are limited
         },
     }
@@ -49,7 +49,7 @@ def check_made_with(before: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse to take a run for another; what a version before this one did not know is not held against it."""
     for name in ("family", "env"):
         if (was := before.get(name, now[name])) != now[name]:
-            right = f"the run was trained with {name}={was}: pass the same to edrl.deep.train.resume"
+            right = f"the run was trained with {name}={was}: pass the same to resume or load_trained"
             raise fail(name, now[name], right if was else "the run was trained without: leave it out")
     for name, setting in now["settings"].items():
         if (was := before.get("settings", {}).get(name, setting)) != setting:

@@ -104,11 +104,17 @@ class Run:
     def advance(self) -> None:
         """One step of every environment: act, remember, learn."""
         config, before = self.config, self.step
+        # Of an environment whose state is saved, half a step must not be; others are begun anew when a run goes on.
+        self.whole = not self.environment.restorable
         actions = [int(action) for action in self._act(config.epsilon_at(self.step))]
         steps = [environment.step(action) for environment, action in zip(self.environments, actions, strict=True)]
+        first = [
+            environment.reset() if after.ended else None
+            for environment, after in zip(self.environments, steps, strict=True)
+        ]
         self.whole = False
-        for lane, (action, after) in enumerate(zip(actions, steps, strict=True)):
-            self._remember(lane, action, after)
+        for lane, (action, after, frame) in enumerate(zip(actions, steps, first, strict=True)):
+            self._remember(lane, action, after, frame)
         self.step += config.envs
         if before >= config.learn_after:
             self._learn(self.step // config.update_every - before // config.update_every)
@@ -125,24 +131,24 @@ class Run:
         greedy = np.asarray(self.agent.greedy(self.learner.online, self.history.observations()))
         return np.where(exploring, explored, greedy)
 
-    def _remember(self, lane: int, action: int, after: Step) -> None:
-        """What a step of one environment was, and where it led."""
+    def _remember(self, lane: int, action: int, after: Step, first: np.ndarray | None) -> None:
+        """What a step of one environment was, and where it led; `first` is the next frame if the episode has ended."""
         frame, start = self.history.newest(lane), bool(self.history.fresh[lane])
         self.replay.add(frame, action, after.reward, after.terminal, start, lane)
         self.score[lane] += after.score
         self.length[lane] += 1
-        if not after.ended:
+        if first is None:
             self.history.append(after.frame, lane)
             return
         self.replay.add_last(after.frame, lane)
         self.scores.append(self.score[lane])
         self.lengths.append(self.length[lane])
         self.episodes += 1
-        self._begin_episode(lane)
+        self._begin_episode(lane, first)
 
-    def _begin_episode(self, lane: int) -> None:
+    def _begin_episode(self, lane: int, first: np.ndarray) -> None:
         self.score[lane], self.length[lane] = 0.0, 0
-        self.history.begin(self.environments[lane].reset(), lane)
+        self.history.begin(first, lane)
 
     def _learn(self, updates: int) -> None:
         """So many updates, in one call: several environments' steps make several due at once."""
@@ -280,7 +286,7 @@ class Run:
             if not environment.restorable:
                 # Its state is lost: the episode is cut here, as by a time limit, and a new one begins.
                 self.replay.add_last(self.history.newest(lane), lane)
-                self._begin_episode(lane)
+                self._begin_episode(lane, environment.reset())
         for name, size in state["files"].items():
             with (self.out / name).open("r+") as file:
                 file.truncate(size)  # what was logged after the checkpoint will be logged again

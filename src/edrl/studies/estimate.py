@@ -73,7 +73,8 @@ def sizes_of(config: Config) -> Sizes:
     parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
     # On disk the older checkpoint needs what has left the memory since, while the next one is being written.
     stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
-    return Sizes(_PROCESS + config.replay * frame, stored * frame + (KEPT + 1) * parameters)
+    remembered = min(config.replay, 2 * config.steps)  # the last frame of an episode is an entry, too
+    return Sizes(_PROCESS + remembered * frame, stored * frame + (KEPT + 1) * parameters)
 
 
 def fitting_jobs(runs: Sequence[Planned], threads: int) -> int:

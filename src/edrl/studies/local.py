@@ -24,6 +24,7 @@ def run_here(
 
     Ctrl-C ends all of them after they have saved.
     """
+    jobs = min(jobs, max(1, len(runs)))  # who share the machine
     waiting, working, failed = list(runs), dict[str, "subprocess.Popen[bytes]"](), list[str]()
     free, taken = _shares_of_cores(jobs, threads), dict[str, set[int] | None]()
     try:

@@ -35,16 +35,14 @@ def run_on_ray(
     began = not ray.is_initialized()
     if began:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
-    waiting: list[Any] = []
+    names: dict[Any, str] = {}
     try:
         # max_calls: a process for each run, as without Ray.
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
         memory = {run.name: int(sizes_of(kind_of(run.config)).memory) for run in runs}
         _warn_of_waiting(ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)})
-        names = {
-            task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus): run.name
-            for run in runs
-        }
+        for run in runs:
+            names[task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus)] = run.name
         waiting, failed = list(names), list[str]()
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -58,8 +56,8 @@ def run_on_ray(
         return failed
     except BaseException:  # SIGTERM is Ray's SystemExit
         signal.alarm(0)  # by which Ray would abort this process three seconds after a SIGTERM
-        for result in waiting:
-            ray.cancel(result)  # as Ctrl-C is to a process
+        for result in names:
+            ray.cancel(result)  # as Ctrl-C is to a process; what has ended is not touched
         while any(is_locked(study / run.name / "lock") for run in runs):
             time.sleep(1.0)
         raise

@@ -21,6 +21,7 @@ from edrl.studies.results import Study, random_scores
 from edrl.studies.runs import LAST, RUNS, RunResult
 
 TITLE = "Deep agents compared"
+_NO_PLAN = "where there is no plan (suite.json), another agent or game has the seed"
 
 
 Show = Callable[[str], str]
@@ -93,7 +94,9 @@ def _gaps(study: Study) -> list[str]:
         (label(env), agent, ", ".join(missing) or "–", "; ".join(begun) or "–")
         for (env, agent), (missing, begun) in sorted(cells.items())
     ]
-    absent = "planned in suite.json, and not there" if study.planned else "another agent or game has the seed"
+    by_plan = {agent for agent, _, _ in study.planned}
+    reasons = {"planned, and not there" if agent in by_plan else _NO_PLAN for agent, _, _ in study.missing}
+    absent = "; or, ".join(sorted(reasons, key=lambda reason: reason == _NO_PLAN))
     counts = any(not run.finished for run in study.counted)
     rule = (
         "count as far as they have come, in everything below"
@@ -102,7 +105,7 @@ def _gaps(study: Study) -> list[str]:
     )
     return [
         page.table(("game", "agent", "missing seeds", "unfinished"), rows),
-        f'<p class="soft">Missing: {absent}. Unfinished runs {rule}.</p>',
+        f'<p class="soft">{f"Missing: {absent}. " if absent else ""}Unfinished runs {rule}.</p>',
     ]
 
 
