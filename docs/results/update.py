@@ -53,7 +53,7 @@ def update(name: str, report: Path, search: Path | None = None) -> None:
     shutil.copy(report / RUNS, out / RUNS)
     for picture in (*PICTURES, *more[1]):
         shutil.copy(report / "figures" / f"{picture}.png", out / f"{picture}.png")
-    if search is not None and search != out / "search.csv":
+    if search is not None and search.resolve() != (out / "search.csv").resolve():
         shutil.copy(search, out / "search.csv")
     page = RESULTS / f"{name}.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
