@@ -67,7 +67,7 @@ def test_training_says_what_it_came_to_and_what_it_will_not_do(
     monkeypatch.setattr("edrl.commands.train.free_memory", lambda: 1e6)
     assert Train(config=dataclasses.replace(SMALL, evaluate_every=1000), out=tmp_path / "other")() == 0
     warned = _printed(capsys)
-    assert "GB, but 0.0 GB are free" in warned
+    assert "GB of memory, but 0.0 GB are free" in warned
     assert "the first would come after 1,000 steps" in warned
 
 
