@@ -90,8 +90,8 @@ def test_settings_reach_what_they_set(tmp_path: Path) -> None:
 def test_sticky_actions_reach_the_game(sticky: bool, tmp_path: Path) -> None:
     pytest.importorskip("ale_py")
     config = preset("paper", env="pong", sticky=sticky, replay=2_000, learn_after=1_000)
-    run = Run(config, tmp_path / "run")
-    assert run.environment._ale.getFloat("repeat_action_probability") == (0.25 if sticky else 0.0)  # type: ignore[attr-defined]
+    game: Any = Run(config, tmp_path / "run").environment
+    assert game._ale.getFloat("repeat_action_probability") == (0.25 if sticky else 0.0)
 
 
 def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:

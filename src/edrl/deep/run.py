@@ -25,7 +25,7 @@ from edrl.deep.calibration import Calibration, Returns
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, Step, make
 from edrl.deep.evaluate import Evaluation, Moment, evaluate, history_for
-from edrl.deep.made import check_made_with, made_by, made_with
+from edrl.deep.made import made_by, made_with
 from edrl.deep.pictures import draw_returns
 from edrl.deep.replay import Batch, Replay
 from edrl.deep.segments import Segments
@@ -268,8 +268,7 @@ class Run:
         for name, size in kept.state["files"].items():
             if not (self.out / name).exists() or (self.out / name).stat().st_size < size:
                 raise checkpoint.CheckpointError(f"{name} is damaged: it is shorter than at {path.name}")
-        check_made_with(kept.state.get("made_with", {}), self._made_with)
-        self.learner = restored(self.learner, kept)
+        self.learner = restored(self.learner, kept, self._made_with)
         state, arrays = kept.state, kept.arrays
         self.segments.read(self.replay, kept.replay)
         self.rng.bit_generator.state = state["rng"]

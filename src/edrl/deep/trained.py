@@ -47,8 +47,9 @@ def build_agent(config: Config, environment: Environment, family: Statistics | N
     return Agent(family, network, config.learning_rate, config.adam_epsilon, config.double, risk)
 
 
-def restored(learner: Learner, kept: checkpoint.Checkpoint) -> Learner:
-    """The networks and the optimiser of a checkpoint, for a learner like that one."""
+def restored(learner: Learner, kept: checkpoint.Checkpoint, now: dict[str, Any]) -> Learner:
+    """The networks and the optimiser of a checkpoint, for a learner like that one; `now` is what it is made with."""
+    check_made_with(kept.state.get("made_with", {}), now)
     leaves, tree = jax.tree.flatten(learner)
     loaded = [kept.arrays.get(f"learner/{n}") for n in range(len(leaves))]
     if any(new is None or new.shape != old.shape for new, old in zip(loaded, leaves, strict=True)):
@@ -69,9 +70,8 @@ def load_trained(out: Path | str, *, env: Any = None, family: Statistics | None 
     kept = checkpoint.load(found[0], replay=False)
     given = make(env() if callable(env) else config.env if env is None else env, seed=0, sticky=config.sticky)
     now = made_with(config, family, None if env is None else given.name)
-    check_made_with(kept.state.get("made_with", {}), now)
     agent = build_agent(config, given, family)
     if env is None or callable(env):
         given.close()
-    learner = restored(agent.init(jax.random.key(0)), kept)
+    learner = restored(agent.init(jax.random.key(0)), kept, now)
     return Trained(config, agent, learner.online, kept.step)
