@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import errno
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -235,6 +236,9 @@ def test_a_run_goes_on_with_what_it_was_made_with(tmp_path: Path) -> None:
         resume(out, family=family, env=Probe("both"))
     (out / "config.json").write_text(config.to_json())
     assert resume(out, family=family, env=Probe("both"), steps=150).step == 150
+    makers = json.loads((out / "made.json").read_text())  # for reports, which have no checkpoints
+    assert [maker["env"] for maker in makers] == ["Probe", "Probe"]
+    assert all(maker["family"].startswith("Expectiles(taus=(0.2, 0.5, 0.7)") for maker in makers)
 
 
 def test_nothing_of_others_is_overwritten(tmp_path: Path) -> None:
@@ -274,9 +278,9 @@ def test_all_the_time_of_a_run_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     passed = time.perf_counter() - began
     with (tmp_path / "run" / "timing.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["step"]) for row in rows] == [50, 100, 150, 200, 220]
+    assert [int(row["step"]) for row in rows] == [0, 50, 100, 150, 200, 220]
     seconds = [float(row["seconds"]) for row in rows]
-    assert min(seconds[2], seconds[4]) >= 0.3  # evaluations come after steps 110 and 220
+    assert min(seconds[3], seconds[5]) >= 0.3  # evaluations come after steps 110 and 220
     assert sum(seconds) <= passed + 0.01
 
 
@@ -521,6 +525,32 @@ def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
         assert steps == expected  # one row each
 
 
+@pytest.mark.parametrize("table", ["evaluations.csv", "calibration.csv"])
+def test_a_row_that_cannot_be_written_is_not_half_there(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full for a moment, in the midst of a row: the evaluation is made anew, and told once."""
+    write_row = Run._write_row
+
+    def full(run: Run, name: str, *row: Any) -> None:
+        if name == table:
+            with (run.out / name).open("a") as file:
+                file.write("200,4")
+            raise OSError(errno.ENOSPC, "no space left")
+        write_row(run, name, *row)
+
+    config = preset("minatar", **{**SMALL, "network": "minatar"})
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "_write_row", full)
+        with pytest.raises(OSError, match="no space left"):
+            train(config, tmp_path / "run")
+    resume(tmp_path / "run")
+    assert is_done(tmp_path / "run", ".", config)
+    train(config, tmp_path / "whole")
+    for name in TABLES:
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
 @pytest.mark.parametrize("where", ["step", "reset"])
 @pytest.mark.parametrize("envs", [1, 2])
 def test_an_environment_that_fails_does_not_cost_what_was_learnt(where: str, envs: int, tmp_path: Path) -> None:
@@ -545,6 +575,7 @@ def test_an_environment_that_fails_does_not_cost_what_was_learnt(where: str, env
     with pytest.raises(RuntimeError, match="no power"):
         train(config, tmp_path / "run", env=lambda: Fragile("both"))
     assert checkpoint.load(checkpoint.found(tmp_path / "run")[0]).step == 332
+    assert read_csv(tmp_path / "run" / "timing.csv")["step"][-1] == 332  # its time is told, too
     run = resume(tmp_path / "run", env=lambda: Fragile("both"))
     assert run.step == 400
     assert np.isfinite(float(read_csv(tmp_path / "run" / "metrics.csv")["loss"][-1]))

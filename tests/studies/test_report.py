@@ -44,7 +44,8 @@ def write_run(
     write(out / "metrics.csv", [("step", "score"), *((step, "") for step in steps)])
     if timed:
         twice = [(step, 50.0) for step in steps[:1]]  # killed and done again, in 2 s
-        write(out / "timing.csv", [("step", "seconds"), *twice, *((step, 2.0) for step in steps)])
+        again = (*twice, (0, 0.0), *((step, 2.0) for step in steps))
+        write(out / "timing.csv", [("step", "seconds"), (0, 0.0), *again])
         maker = {"commit": "abc123", "versions": {"jax": "0.10"}, "machine": {"host": "secret-host", "cores": 2}}
         (out / "made.json").write_text(json.dumps([maker]))
     return out
@@ -273,6 +274,45 @@ def test_an_agent_with_another_imputation_is_one_of_its_own(tmp_path: Path) -> N
         write_run(tmp_path / place, "er-dqn", "minatar/breakout", 0, ramp(10.0), imputation=imputation)
     text = text_of(write_report([tmp_path], tmp_path / "out").page)
     assert "imputationthe agent's ownscipy-root" in text  # ER-DQN, ER-DQN (scipy-root)
+
+
+def passed(run: Path, **given: str) -> None:
+    """As if statistics or an environment had been passed to `train`."""
+    (run / "made.json").write_text(json.dumps([{"commit": None, **given}]))
+
+
+def test_what_was_passed_beside_a_config_is_what_was_run(tmp_path: Path) -> None:
+    """A run of one's own statistics in one's own environment is no seed of the config's agent in the config's game."""
+    write_run(tmp_path, "er-dqn", "breakout", 0, ramp(10.0))
+    mine = write_run(tmp_path, "er-dqn", "breakout", 1, ramp(20.0))
+    passed(mine, family="Mine(taus=(0.1, 0.5))", env="Cart-v0")
+    study = read_study([tmp_path])
+    assert [run.key for run in study.runs] == [("Mine", "Cart-v0", 1), ("ER-DQN", "breakout", 0)]
+    assert [study.scales[env].one_is for env in ("breakout", "Cart-v0")] == ["human", "best agent here (Mine)"]
+    report = write_report([tmp_path], tmp_path / "out")
+    assert "size11the agent's own" in text_of(report.page)  # ER-DQN's, and not
+    assert [run.key for run in read_study([tmp_path / "out"]).runs] == [run.key for run in study.runs]
+
+
+def test_statistics_of_one_name_are_not_taken_for_one_agent(tmp_path: Path) -> None:
+    for seed, (agent, env) in enumerate((("a:Mine", "minatar/breakout"), ("b:Mine", "minatar/asterix"))):
+        write_run(tmp_path / "modules", agent, env, seed, ramp(10.0))
+    with pytest.raises(ValueError, match=r"b:Mine|a:Mine"):
+        read_study([tmp_path / "modules"])
+    for seed in range(2):
+        passed(write_run(tmp_path / "passed", "dqn", "pong", seed, ramp(10.0)), family=f"Mine(size={seed})")
+    with pytest.raises(ValueError, match=r"Mine\(size=1\) was trained in it; it would be called Mine"):
+        read_study([tmp_path / "passed"])
+
+
+def test_settings_that_differ_in_every_game_are_not_shared(tmp_path: Path) -> None:
+    """Though both agents have both values, in one game or the other."""
+    for env, rates in (("minatar/breakout", (1e-4, 3e-4)), ("minatar/asterix", (3e-4, 1e-4))):
+        for agent, rate in zip(("er-dqn", "er-dqn-naive"), rates, strict=True):
+            write_run(tmp_path, agent, env, 0, ramp(10.0), learning_rate=rate, size=11)
+    text = text_of(write_report([tmp_path], tmp_path / "out").page)
+    differing = text.partition("These differ between agents:")[2].partition("Shared by all agents")[0]
+    assert differing.strip() == "settingER-DQNER-DQN-naivelearning rate0.0001 or 0.00030.0001 or 0.0003"
 
 
 def test_a_run_that_is_shorter_than_what_it_logs_can_be_finished(tmp_path: Path) -> None:

@@ -25,16 +25,8 @@ from edrl.studies.locks import Taken, is_locked, locked
 from edrl.studies.plan import SUITES, Planned, parse_settings, plan, read_plan, write_plan
 from edrl.studies.ray_backend import _warn_of_waiting
 from edrl.studies.status import look_at
-from edrl.studies.work import (
-    forget_failure,
-    is_done,
-    last_row,
-    note_failure,
-    seconds_spent,
-    steps_done,
-    why_failed,
-    work,
-)
+from edrl.studies.timing import Timing, seconds_spent, timing_of
+from edrl.studies.work import forget_failure, is_done, last_row, note_failure, steps_done, why_failed, work
 
 TINY = (
     "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",
@@ -145,17 +137,44 @@ def test_what_cannot_be_built_is_not_planned(tmp_path: Path, capsys: pytest.Capt
 
 def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path: Path) -> None:
     """Evaluations are in the times that runs have written; variants of an agent have speeds of their own."""
-    settings = {"steps": 1000, "evaluate_every": 100, "evaluate_steps": 100}
+    settings = {"steps": 1000, "evaluate_every": 100, "evaluate_steps": 100, "learn_after": 100}
     runs = write_plan(tmp_path, plan(["minatar/breakout"], ["er-dqn", "er-dqn:scipy-root"], 2, "minatar", settings))
     for run, seconds in zip(runs, (10.0, 100.0, 0.0, 0.0), strict=True):
         if seconds:  # the first seed's are half done
             (tmp_path / run.name).mkdir(parents=True)
             write_text(tmp_path / run.name / "metrics.csv", "step,score\n500,1\n")
-            write_text(tmp_path / run.name / "timing.csv", f"step,seconds\n500,{seconds}\n")
+            write_text(tmp_path / run.name / "timing.csv", f"step,seconds\n0,0\n100,0.01\n500,{seconds}\n")
     found = estimate(tmp_path, runs, jobs=1, threads=1)
-    assert found.speeds == {"ER-DQN": 50.0, "ER-DQN (scipy-root)": 5.0}
+    assert found.speeds == {"ER-DQN": 40.0, "ER-DQN (scipy-root)": 4.0}  # since they have begun to learn
     assert found.steps == 3000
-    assert found.hours * 3600 == pytest.approx(1500 / 50 + 1500 / 5)
+    assert found.hours * 3600 == pytest.approx(1500 / 40 + 1500 / 4)
+    # Three at once: the second long one begins when the first short one is done.
+    assert estimate(tmp_path, runs, jobs=3, threads=1).hours * 3600 == pytest.approx(500 / 40 + 1000 / 4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "timing"),
+    [
+        ("0,0 100,1 200,2", Timing(200, 3.0, 0.0)),
+        ("0,0 100,1 200,2 300,4 100,0 200,8", Timing(200, 9.0, 6.0)),  # killed; a checkpoint at 100
+        ("0,0 100,1 200,2 150,0 200,8", Timing(200, 10.0, 1.0)),  # killed; a checkpoint at 150
+        ("0,0 100,1 100,0 100,2 200,4", Timing(200, 7.0, 0.0)),  # stopped in the evaluation at 100, which comes anew
+        ("0,0 100,1 0,0 50,2", Timing(50, 2.0, 1.0)),  # killed before its first checkpoint
+        ("0,0", None),
+    ],
+)
+def test_time_is_told_once_for_every_step(rows: str, timing: Timing | None, tmp_path: Path) -> None:
+    write_text(tmp_path / "timing.csv", "\n".join(("step,seconds", *rows.split(), "")))
+    assert timing_of(tmp_path) == timing
+    assert seconds_spent(tmp_path) == (0.0 if timing is None else timing.seconds + timing.seconds_done_twice)
+
+
+def test_a_module_that_prints_when_it_is_imported_can_be_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "chatty.py").write_text("import edrl\nprint('Hello')\nMine = edrl.Expectiles(3)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(estimates, "_SECONDS", 0.1)
+    assert estimates.measured_speed(preset("quick", agent="chatty:Mine"), 1) > 0
 
 
 def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
@@ -165,7 +184,7 @@ def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
     runs = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000, "evaluate_every": 0}))
     (tmp_path / runs[0].name).mkdir(parents=True)
     write_text(tmp_path / runs[0].name / "metrics.csv", "step,score\n")
-    write_text(tmp_path / runs[0].name / "timing.csv", "step,seconds\n300,2.5\n")
+    write_text(tmp_path / runs[0].name / "timing.csv", "step,seconds\n0,0\n300,2.5\n")
     assert estimate(tmp_path, runs, jobs=1, threads=1).hours * 3600 == pytest.approx(50.0)
 
 
@@ -284,7 +303,27 @@ def test_time_is_counted_though_a_row_was_cut_short(tmp_path: Path) -> None:
     (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=150))])
     work(tmp_path, longer.name)
     assert timing.read_text().split("\n")[2:4][0] == "1"
-    assert timing.read_text().split("\n")[3].startswith("150,")
+    went_on, ended = timing.read_text().split("\n")[3:5]
+    assert went_on.startswith("100,0.0")
+    assert ended.startswith("150,")
+
+
+def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before its first checkpoint: there is a config of other steps, and nothing to lose."""
+    (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings(TINY)))
+
+    def killed() -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr("edrl.deep.run.made_by", killed)
+        with pytest.raises(SystemExit):
+            work(tmp_path, run.name)
+    assert (tmp_path / run.name / "config.json").exists()
+    assert not found(tmp_path / run.name)
+    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=350))])
+    work(tmp_path, longer.name)
+    assert is_done(tmp_path, longer.name, longer.config)
 
 
 def test_a_run_that_somebody_has_lengthened_is_done(tmp_path: Path) -> None:

@@ -4,13 +4,16 @@ After `load` of what `save` wrote every later number is the same as if nothing h
 state can be saved: all but Gymnasium's, whose episodes are cut there.
 """
 
+import contextlib
 import copy
 import csv
 import dataclasses
 import json
 import os
+import re
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +36,7 @@ from edrl.deep.trained import build_agent, restored
 
 METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputation_residual",
            "inconsistent_share")  # fmt: skip
-TIMING = ("step", "seconds")  # the time since the row before, or since the run went on; after a kill, steps come twice
+TIMING = ("step", "seconds")  # the time since the row before; a row of 0 seconds says where a run began or went on
 _MOST_BEYOND = 0.5
 _BEYOND = "most returns to learn from lie beyond the support of c51, and count as its ends: choose another support"
 SHOWN = (0, 25, 50, 100)  # the steps of an episode before the observations whose returns are drawn
@@ -71,6 +74,7 @@ class Run:
         self.scores: list[float] = []  # of episodes that ended since the last row of metrics
         self.lengths: list[int] = []
         self.losses: list[Any] = []
+        self._clock = 0.0  # when time was logged last
 
     def _make(self, lane: int) -> Environment:
         """The environment of a lane; its seed is the run's, or for others depends on it."""
@@ -86,16 +90,21 @@ class Run:
         check_directory("out", self.out)
         for name, begun in self._first_files().items():
             # What a run leaves that is killed before its first checkpoint is written anew; nothing else is.
-            if (self.out / name).exists() and not begun.startswith((self.out / name).read_text(errors="replace")):
+            there = (self.out / name).read_text(errors="replace") if (self.out / name).exists() else ""
+            if not _but_for_steps(begun).startswith(_but_for_steps(there)):
                 right = f"there is a {name} in it that would be lost: choose another directory"
                 raise fail("out", str(self.out), right)
         self.out.mkdir(parents=True, exist_ok=True)
         for name, text in self._first_files().items():
             checkpoint.write_text(self.out / name, text)
-        checkpoint.replace_text(self.out / "made.json", json.dumps([made_by()], indent=1) + "\n")
+        checkpoint.replace_text(self.out / "made.json", json.dumps([self.maker()], indent=1) + "\n")
         for lane, environment in enumerate(self.environments):
             self.history.begin(environment.reset(), lane)
         self.save()
+
+    def maker(self) -> dict[str, Any]:
+        """What makes this run now, with statistics and an environment that were passed beside its config."""
+        return made_by() | {name: given for name in ("family", "env") if (given := self._made_with[name]) is not None}
 
     def _first_files(self) -> dict[str, str]:
         tables = {**TABLES, "timing.csv": TIMING}
@@ -218,15 +227,16 @@ class Run:
             steps=self.config.evaluate_steps, watch=watch,
         )  # fmt: skip
         environment.close()
-        calibration = returns.against(self.agent, self.learner.online)  # before any row: all are written, or none
+        calibration = returns.against(self.agent, self.learner.online)
         scores = found.scores
         row = {
             "step": self.step, "episodes": len(scores), "mean": float(np.mean(scores)), "least": min(scores),
             "most": max(scores), "length": float(np.mean(found.lengths)),
         }  # fmt: skip
-        self._write_row("evaluations.csv", EVALUATIONS, row)
-        if calibration is not None:
-            self._write_row("calibration.csv", CALIBRATION, {"step": self.step, **dataclasses.asdict(calibration)})
+        with _all_or_none(self.out / "evaluations.csv", self.out / "calibration.csv"):
+            self._write_row("evaluations.csv", EVALUATIONS, row)
+            if calibration is not None:
+                self._write_row("calibration.csv", CALIBRATION, {"step": self.step, **dataclasses.asdict(calibration)})
         self.evaluated = self.step
         laws = self.agent.returns(self.learner.online, np.stack(list(shown.values())))
         draw_returns(
@@ -235,9 +245,16 @@ class Run:
         )  # fmt: skip
         return found
 
-    def log_time(self, seconds: float) -> None:
+    def start_clock(self) -> None:
+        """Time counts from here on."""
+        self._clock = time.perf_counter()
+        self.log_time()
+
+    def log_time(self) -> None:
         """How long it took since the last row, evaluations and all: the one file that two equal runs do not share."""
-        self._write_row("timing.csv", TIMING, {"step": self.step, "seconds": f"{seconds:.3f}"})
+        now = time.perf_counter()
+        self._write_row("timing.csv", TIMING, {"step": self.step, "seconds": f"{now - self._clock:.3f}"})
+        self._clock = now
 
     def _write_row(self, name: str, columns: tuple[str, ...], row: dict[str, Any]) -> None:
         with (self.out / name).open("a", newline="") as file:
@@ -310,6 +327,23 @@ def _source(env: Any) -> Callable[[], Any]:
 
 def _head(columns: tuple[str, ...]) -> str:
     return ",".join(columns) + "\n"
+
+
+def _but_for_steps(text: str) -> str:
+    """The text of a config whatever its steps, by which a study may have grown since."""
+    return re.sub(r'"steps": \d+', '"steps": ', text)
+
+
+@contextlib.contextmanager
+def _all_or_none(*tables: Path) -> Iterator[None]:
+    """Rows of one evaluation: if one cannot be written, the others go, for it will be made again."""
+    sizes = {table: table.stat().st_size for table in tables}
+    try:
+        yield
+    except OSError:
+        for table, size in sizes.items():
+            os.truncate(table, size)
+        raise
 
 
 def _end_last_line(path: Path) -> None:

@@ -16,7 +16,6 @@ from edrl.core.check import fail
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.config import Config, read_config
-from edrl.deep.made import made_by
 from edrl.deep.run import Run
 
 Listener = Callable[[int, dict[str, Any]], None]
@@ -38,6 +37,7 @@ def train(
     """
     run = Run(config, Path(out), family, env)
     run.begin()
+    run.start_clock()
     return _go_on(run, listen)
 
 
@@ -78,14 +78,15 @@ def resume(
             checkpoint.discard(damaged)
         if run.unfinished:
             checkpoint.replace_text(out / "config.json", config.to_json())
-            _add_maker(out / "made.json", run.step)
+            _add_maker(out / "made.json", run)
+            run.start_clock()
         return _go_on(run, listen)
     raise AssertionError("the loop returns or raises")
 
 
-def _add_maker(path: Path, step: int) -> None:
+def _add_maker(path: Path, run: Run) -> None:
     before = json.loads(path.read_text()) if path.exists() else []
-    checkpoint.replace_text(path, json.dumps([*before, {"step": step, **made_by()}], indent=1) + "\n")
+    checkpoint.replace_text(path, json.dumps([*before, {"step": run.step, **run.maker()}], indent=1) + "\n")
 
 
 def _go_on(run: Run, listen: Listener) -> Run:
@@ -96,8 +97,7 @@ def _go_on(run: Run, listen: Listener) -> Run:
             if interrupted():
                 raise KeyboardInterrupt
 
-        timed = time.perf_counter()
-        since = run.step, timed  # of the speed that is told
+        since = run.step, time.perf_counter()  # of the speed that is told
         while run.unfinished:
             if not run.evaluation_due:
                 with _saved_if_it_fails(run):
@@ -118,9 +118,7 @@ def _go_on(run: Run, listen: Listener) -> Run:
             if run.step % config.checkpoint_every == 0 or run.step == config.steps or stop:
                 run.save()
             if run.step % config.log_every == 0 or run.step == config.steps or stop:
-                now = time.perf_counter()
-                run.log_time(now - timed)
-                timed = now
+                run.log_time()
             if stop and run.unfinished:
                 raise KeyboardInterrupt(stop)
     return run
@@ -134,6 +132,7 @@ def _saved_if_it_fails(run: Run) -> Iterator[None]:
     except Exception:
         if run.whole:
             run.save()
+            run.log_time()
         raise
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-import json
+import heapq
 import os
 import subprocess
 import sys
@@ -22,7 +22,8 @@ from edrl.deep.run import Run
 from edrl.deep.trained import build_agent
 from edrl.studies.machine import core_count, free_memory
 from edrl.studies.plan import Planned
-from edrl.studies.work import is_done, seconds_spent, steps_done
+from edrl.studies.timing import timing_of
+from edrl.studies.work import is_done, steps_done
 
 _SECONDS = 3.0  # of measuring a speed, after compilation
 _PROCESS = 0.8e9  # bytes of a process without its replay memory: Python, JAX, compiled programs
@@ -54,12 +55,20 @@ def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> E
     left = [run for run in runs if not is_done(study, run.name, run.config)]
     speeds = _speeds(study, runs, {run.config.label: run.config for run in reversed(left)}, threads)
     steps = {run.name: max(0, run.config.steps - steps_done(study / run.name)) for run in left}
-    seconds = sum(steps[run.name] / speeds[run.config.label] for run in left)
+    seconds = [steps[run.name] / speeds[run.config.label] for run in left]
     sizes = [sizes_of(kind_of(run.config)) for run in left]
     return Estimate(
-        len(left), sum(steps.values()), seconds / min(jobs, max(1, len(left))) / 3600,
+        len(left), sum(steps.values()), _until_all_are_done(seconds, jobs) / 3600,
         sum(size.disk for size in sizes), max((size.memory for size in sizes), default=0.0), speeds,
     )  # fmt: skip
+
+
+def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
+    """How long it takes if each in turn begins as soon as one of `jobs` places is free."""
+    ends = [0.0] * jobs
+    for duration in durations:
+        heapq.heappush(ends, heapq.heappop(ends) + duration)
+    return max(ends)
 
 
 @functools.cache
@@ -90,19 +99,17 @@ def kind_of(config: Config) -> Config:
 
 def _speeds(study: Path, runs: Sequence[Planned], wanted: dict[str, Config], threads: int) -> dict[str, float]:
     """Steps of training a second, evaluations included, for each agent that is wanted, with a config of it: of the runs
-    that have come somewhere, or else measured now."""
-    steps, seconds = dict[str, float](), dict[str, float]()
-    for run in runs:
-        label, out = run.config.label, study / run.name
-        steps[label] = steps.get(label, 0) + steps_done(out)
-        seconds[label] = seconds.get(label, 0) + seconds_spent(out)
-    return {
-        # Seconds without steps: stopped before the first row of metrics.
-        agent: steps[agent] / seconds[agent]
-        if steps[agent] and seconds[agent]
-        else measured_speed(config, threads) / _played(config)
-        for agent, config in wanted.items()
-    }
+    that have come to learn, or else measured now."""
+    speeds = {}
+    for agent, config in wanted.items():
+        # Before a run learns, it is faster by far than it will be.
+        timed = [timing_of(study / run.name, run.config.learn_after) for run in runs if run.config.label == agent]
+        found = [timing for timing in timed if timing is not None]
+        if found:
+            speeds[agent] = sum(timing.steps for timing in found) / sum(timing.seconds for timing in found)
+        else:
+            speeds[agent] = measured_speed(config, threads) / _played(config)
+    return speeds
 
 
 def _played(config: Config) -> float:
@@ -121,7 +128,8 @@ def measured_speed(config: Config, threads: int) -> float:
     )
     if found.returncode:
         raise RuntimeError(f"{config.agent} on {config.env} does not run:\n{found.stderr}")
-    return float(json.loads(found.stdout)["steps_per_second"])
+    # The last line: modules that it imports may print.
+    return float(found.stdout.strip().split("\n")[-1])
 
 
 def _measure(config: Config) -> float:
@@ -141,4 +149,4 @@ def _measure(config: Config) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"steps_per_second": _measure(Config.from_json(sys.stdin.read()))}))
+    print(_measure(Config.from_json(sys.stdin.read())))

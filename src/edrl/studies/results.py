@@ -135,12 +135,23 @@ def read_study(directories: Sequence[Path]) -> Study:
             right = f"it must not be the same agent, game and seed ({', '.join(map(str, run.key))}) as"
             raise fail("DIR", str(run.path), f"{right} {runs[run.key].path}")
         runs[run.key] = run
+    _check_labels(runs.values())
     if not any(len(run.scores) for run in runs.values()):
         named = ", ".join(map(str, directories))
         raise fail("DIR", named, f"no run in it has been evaluated yet ({len(runs)} begun, {len(planned)} planned)")
     places_of = {agent: place for place, agent in enumerate(in_order({run.agent for run in runs.values()}))}
     order = sorted(runs.values(), key=lambda run: (run.env, places_of[run.agent], run.config.seed))
     return Study(tuple(order), planned)
+
+
+def _check_labels(runs: Iterable[RunResult]) -> None:
+    """Runs of one label are one agent's seeds: they must be of the same statistics."""
+    first: dict[str, RunResult] = {}
+    for run in runs:
+        other = first.setdefault(run.agent, run)
+        if other.statistics != run.statistics:
+            right = f"it would be called {run.agent}, as would {other.statistics} in {other.path}: rename one"
+            raise fail("DIR", str(run.path), f"{run.statistics} was trained in it; {right}")
 
 
 def _run_directories(directory: Path) -> Iterable[Path]:

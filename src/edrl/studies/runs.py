@@ -18,6 +18,7 @@ from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
 from edrl.deep.run import CALIBRATION
 from edrl.experiments.experiment import Table
+from edrl.studies.timing import Timing, timing_of
 from edrl.studies.work import is_done, numbers, steps_done
 
 LAST = 3  # evaluations that make a run's final score
@@ -26,15 +27,6 @@ VERSION = 1
 
 Key = tuple[str, str, int]
 """What tells runs apart: agent, game, seed."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How long steps took; those that were done twice, since a process ended between two checkpoints, count once."""
-
-    steps: int
-    seconds: float
-    seconds_done_twice: float
 
 
 @dataclass(frozen=True)
@@ -53,12 +45,22 @@ class RunResult:
     made: tuple[dict[str, Any], ...]  # by what; one more each time it was resumed
 
     @property
+    def statistics(self) -> str:
+        """What its label stands for: the config's agent, or statistics that were passed beside it."""
+        return str(self._passed.get("family", self.config.agent))
+
+    @property
     def agent(self) -> str:
-        return self.config.label
+        return self.statistics.partition("(")[0] if "family" in self._passed else self.config.label
 
     @property
     def env(self) -> str:
-        return self.config.env
+        return str(self._passed.get("env", self.config.env))
+
+    @property
+    def _passed(self) -> dict[str, Any]:
+        """What made it, with `family` and `env` if they were passed to `train`: then always the same ones."""
+        return self.made[-1] if self.made else {}
 
     @property
     def key(self) -> Key:
@@ -96,14 +98,13 @@ def read_run(path: Path, planned: Mapping[Key, int]) -> RunResult:
     config = read_config(path)
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
     steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
-    timing = _timing(numbers(path / "timing.csv", ("step", "seconds")))
     calibration = numbers(path / "calibration.csv", CALIBRATION)
     made = read_json(path / "made.json") if (path / "made.json").exists() else []
     goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
     reached = max([steps_done(path), *steps.tolist()])
     ended = is_done(path, ".", dataclasses.replace(config, steps=goal))
     makers = tuple(made) if isinstance(made, list) else (made,)
-    return RunResult(path, config, goal, reached, steps, scores, ended, timing, calibration, makers)
+    return RunResult(path, config, goal, reached, steps, scores, ended, timing_of(path), calibration, makers)
 
 
 def read_json(path: Path) -> Any:
@@ -112,12 +113,6 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-def _timing(rows: Table) -> Timing | None:
-    kept = dict(zip(rows["step"], rows["seconds"], strict=True))
-    seconds = sum(kept.values())
-    return Timing(int(max(kept)), seconds, sum(rows["seconds"]) - seconds) if seconds > 0 else None
 
 
 def write_runs(path: Path, runs: Iterable[RunResult], planned: Mapping[Key, int]) -> None:

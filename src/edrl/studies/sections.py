@@ -139,24 +139,31 @@ def _settings(study: Study) -> list[str]:
     for field in dataclasses.fields(study.runs[0].config):
         if field.name in ("agent", "env", "seed"):
             continue
-        values = {
-            agent: sorted({_setting(run, field.name) for run in study.runs if run.agent == agent}) for agent in agents
-        }
-        name = field.name.replace("_", " ")
-        if len({tuple(entry) for entry in values.values()}) > 1:
-            differing.append((name, *(" or ".join(values[agent]) for agent in agents)))
+        values = {agent: set[str]() for agent in agents}
+        of_game: dict[str, dict[str, set[str]]] = {}
+        for run in study.runs:
+            values[run.agent].add(_setting(run, field.name))
+            of_game.setdefault(run.env, {}).setdefault(run.agent, set()).add(_setting(run, field.name))
+        name, first = field.name.replace("_", " "), values[agents[0]]
+        if any(found != first for found in values.values()) or any(map(_differ, of_game.values())):
+            differing.append((name, *(" or ".join(sorted(values[agent])) for agent in agents)))
         else:
-            shared.append((name, " or ".join(values[agents[0]])))
+            shared.append((name, " or ".join(sorted(first))))
     parts = ["<p>Between agents nothing differs but the agent itself.</p>"] if len(agents) > 1 else []
     if differing:
         parts = ["<p>These differ between agents:</p>", page.table(("setting", *agents), differing, numbers=True)]
     return [*parts, f"<details><summary>Shared by all agents</summary>{page.table(('setting', ''), shared)}</details>"]
 
 
+def _differ(values: dict[str, set[str]]) -> bool:
+    """Whether agents have other values than each other."""
+    return len({frozenset(found) for found in values.values()}) > 1
+
+
 def _setting(run: RunResult, name: str) -> str:
     value = getattr(run.config, name)
     if name == "size" and value is None:
-        value = ALGORITHMS[AGENTS[run.config.agent]].size if run.config.agent in AGENTS else None
+        value = ALGORITHMS[AGENTS[run.statistics]].size if run.statistics in AGENTS else None
     if value is None:
         return "the agent's own"
     if isinstance(value, tuple):

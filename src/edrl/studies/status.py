@@ -8,7 +8,8 @@ from typing import Literal
 
 from edrl.studies.locks import is_locked
 from edrl.studies.plan import Planned
-from edrl.studies.work import is_done, last_row, machine_of, seconds_spent, steps_done, why_failed
+from edrl.studies.timing import seconds_spent
+from edrl.studies.work import is_done, last_row, machine_of, steps_done, why_failed
 
 State = Literal["done", "running", "failed", "waiting"]
 

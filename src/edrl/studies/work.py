@@ -103,11 +103,6 @@ def last_row(path: Path) -> dict[str, str]:
     return dict(zip(header, cells, strict=True)) if len(cells) == len(header) else {}
 
 
-def seconds_spent(out: Path) -> float:
-    """The time that a run has taken so far."""
-    return sum(numbers(out / "timing.csv", ("step", "seconds"))["seconds"])
-
-
 def numbers(path: Path, names: tuple[str, ...]) -> Table:
     """Columns of numbers; a line that was cut short, by the end of a process or a full disk, is left out."""
     columns: Table = {name: [] for name in names}
