@@ -91,6 +91,16 @@ def test_loss_is_affine_in_the_target(case: Case) -> None:
 
 
 @every_family
+def test_padding_has_no_influence(case: Case) -> None:
+    """Nor has it where its loss, or a power of it, is infinite."""
+    mu = random_particles(3, batch=4, atoms=5)
+    padded = Particles(np.insert(mu.atoms, 2, 1e200, axis=-1), np.insert(mu.probs, 2, 0.0, axis=-1))
+    values = case.family.evaluate(mu)
+    np.testing.assert_allclose(case.family.evaluate(padded), values, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(case.family.loss(values, padded), case.family.loss(values, mu), rtol=1e-12, atol=1e-12)
+
+
+@every_family
 def test_score_is_the_gradient_of_the_loss(case: Case) -> None:
     """The gradient of loss(., mu) is E_mu[score]: one definition of the statistic, not two."""
     family, mu = case.family, random_particles(6)
@@ -310,6 +320,36 @@ def test_huber_quantiles_of_returns_beside_which_kappa_is_nothing(dtype: Any, sc
     mu = Particles(np.arange(1, 6, dtype=dtype) * dtype(scale))
     values = HuberQuantiles((0.1, 0.5, 0.9)).evaluate(mu)
     assert np.asarray(values) / scale == pytest.approx([1.0, 3.0, 5.0], rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [5, 9, 11])
+def test_huber_quantiles_are_the_least_where_there_are_many(dtype: Any, size: int) -> None:
+    """Twice as many equal samples as levels, as of two equally likely successors: each level falls between two of them,
+    and all q from kappa above the lower one to kappa below the upper one minimise the loss."""
+    atoms = (10 * np.arange(2 * size)).astype(dtype)
+    family = HuberQuantiles(size)
+    right = atoms[::2] + 1
+    np.testing.assert_allclose(family.evaluate(Particles(atoms)), right, rtol=4 * np.finfo(dtype).eps)
+    for place in (0, 3, len(atoms)):  # padding moves prefix sums, and what they round to
+        probs = np.insert(np.full(2 * size, 1 / (2 * size), dtype), place, 0)
+        padded = Particles(np.insert(atoms, place, dtype(5)), probs)
+        np.testing.assert_allclose(family.evaluate(padded), right, rtol=4 * np.finfo(dtype).eps)
+
+
+def test_huber_quantiles_do_not_lose_their_width_to_an_offset() -> None:
+    """float32 at a million still tells 1/16 apart."""
+    atoms, family = np.float32([0, 0.5, 1.25, 3]), HuberQuantiles(3)
+    there = family.evaluate(Particles(atoms + np.float32(1e6))) - np.float32(1e6)
+    np.testing.assert_allclose(there, family.evaluate(Particles(atoms)), atol=1 / 16)
+
+
+def test_a_loss_in_float64_has_levels_in_float64() -> None:
+    """Also where the values are those of a network."""
+    target, values = Particles(np.array([0.0, 1.0, 5.0])), np.float32([0, 1, 2])
+    for family in (Expectiles((0.01, 0.5, 0.99)), HuberQuantiles((0.01, 0.5, 0.99)), Quantiles((0.01, 0.5, 0.99))):
+        right = family.loss(values.astype(np.float64), target)
+        np.testing.assert_allclose(family.loss(jnp.asarray(values), target), right, rtol=1e-14)
 
 
 def test_a_number_of_levels_may_be_numpys() -> None:

@@ -188,6 +188,13 @@ def test_total(name, dtype, values):
     np.testing.assert_allclose(np.sum(np.asarray(mu.probs, np.float64), axis=-1), 1, atol=100 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("size", [1e18, 1e30])
+def test_total_where_every_score_overflows(size: float) -> None:
+    """Cubes of float32 do, from 1e13 on."""
+    mu = Moments(3, impute="maximum-entropy").impute(jnp.full((1, 3), size, jnp.float32))
+    Particles(np.asarray(mu.atoms), np.asarray(mu.probs))  # which looks at the numbers
+
+
 def test_jit_and_vmap_agree_with_batches():
     """One computation, whether a batch is handed over or mapped over in a compiled function."""
     family = FAMILIES["huber"]

@@ -455,6 +455,27 @@ def test_double_wins_where_precisions_mix() -> None:
     assert traced.dtype == np.float32
 
 
+def test_what_sums_to_one_in_float32_does_so_beside_float64() -> None:
+    """A law in float32, a network's say, meets numbers in float64: its rounding is no mistake, and is mended."""
+    probs = jax.nn.softmax(jax.random.normal(jax.random.key(3), (64, 51)))
+    assert np.abs(np.asarray(probs, np.float64).sum(-1) - 1).max() > 1.5e-8  # too much for float64
+    atoms = jnp.broadcast_to(jnp.linspace(-10, 10, 51), (64, 51))
+    single, double = Particles(atoms, probs), Particles(np.array([0.0, 1.0]), np.array([0.25, 0.75]))
+    for wide in (
+        Particles(np.asarray(atoms, np.float64), probs),
+        single.push(np.zeros(64), 0.9),
+        single.push(0.0, np.float64(0.9)),
+        single.add(double),
+        double.add(single),
+        Particles(np.zeros((64, 51, 3))).mixture(probs),
+        Particles(atoms[:, None], probs[:, None]).mixture(np.ones((64, 1))),
+    ):
+        assert wide.probs.dtype == np.float64
+        np.testing.assert_allclose(wide.probs.sum(-1), 1, rtol=1e-14)
+    with pytest.raises(ValueError, match="sum of probs"):
+        Particles(np.zeros(2), np.float32([0.5, 0.499]))
+
+
 def test_equal_weights_and_shared_weights() -> None:
     """Left out, probabilities are equal; given once, they serve the whole batch."""
     np.testing.assert_array_equal(Particles(np.zeros((2, 4))).probs, np.full((2, 4), 0.25))

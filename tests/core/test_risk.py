@@ -120,6 +120,17 @@ def test_entropic_survives_extremes() -> None:
     np.testing.assert_allclose(Entropic(1e200)(mu), -1000.0, rtol=4 * EPS)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_parameters_too_small_or_large_for_the_precision_are_limits(dtype: type) -> None:
+    mu = Particles(np.array([[0, 1, 2], [0, 0, 0]], dtype))
+    for tiny in (1e-40, 1e-46, 1e-320):
+        np.testing.assert_array_equal(CVaR(tiny)(mu), [0, 0])
+        for beta in (tiny, -tiny):
+            np.testing.assert_allclose(Entropic(beta)(mu), [1, 0], rtol=1e-6)
+    np.testing.assert_allclose(Entropic(1e39)(mu), [0, 0], atol=1e-30)
+    np.testing.assert_allclose(Entropic(-1e39)(mu), [2, 0], atol=1e-6)
+
+
 @given(seeds)
 @few
 def test_order_of_the_measures(seed: int) -> None:

@@ -22,12 +22,28 @@ def test_what_keeps_the_contract_passes(case: Case) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3])
-def test_how_far_imputation_is_from_exact_is_told_in_units_of_the_spread(scale: float) -> None:
+def test_how_far_imputation_is_from_exact_is_told_in_units_of_the_values(scale: float) -> None:
     rough = edrl.Expectiles(11, impute="as_samples")
     found = edrl.verify(rough, scale).residual
     assert found > 0.01
     assert found == pytest.approx(edrl.verify(rough).residual, rel=1e-6)
     assert edrl.verify(edrl.Expectiles(11), scale).residual < 1e-6
+    assert edrl.verify(edrl.Moments(3), scale).residual < 1e-6
+    rough = edrl.Moments(2, impute="as_samples")
+    assert edrl.verify(rough, scale).residual > 0.01
+
+
+class OneForAll(edrl.Mean):
+    """Its loss is averaged over the batch."""
+
+    def loss(self, values: Any, target: Particles) -> Any:
+        return jnp.mean(super().loss(values, target)) + jnp.zeros(jnp.shape(values)[:-1])
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_batches_that_are_mixed_up_are_found_at_any_scale(scale: float) -> None:
+    with pytest.raises(ValueError, match="of a batch is not that of its rows"):
+        edrl.verify(OneForAll(), scale)
 
 
 class TurnedRound(SmoothQuantiles):

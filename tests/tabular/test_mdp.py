@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from edrl.core.families import Mean
 from edrl.core.particles import Particles
+from edrl.tabular.dp import evaluate
 from edrl.tabular.laws import ContinuousLaws, Exponential, Normal, Uniform
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
@@ -440,8 +442,11 @@ def test_probabilities_of_lower_precision_are_taken_for_what_they_are() -> None:
     mdp = MDP.from_dense(probs, np.zeros((3, 2)), 0.9, start=jax.nn.softmax(logits[0, 0]))
     np.testing.assert_allclose(mdp.probs.sum(-1), 1, atol=1e-15)
     np.testing.assert_allclose(mdp.start.sum(), 1, atol=1e-15)
-    policy = as_policy(mdp, jax.nn.softmax(logits[:, 0, :2]))
-    np.testing.assert_allclose(policy.probs.sum(-1), 1, atol=1e-15)
+    softmax = jax.nn.softmax(logits[:, 0, :2])
+    actions = jnp.broadcast_to(jnp.arange(2), (3, 2))
+    for policy in (softmax, np.asarray(softmax), np.asarray(softmax, np.float64), Policy(actions, softmax)):
+        np.testing.assert_allclose(as_policy(mdp, policy).probs.sum(-1), 1, atol=1e-15)
+        evaluate(mdp, policy, Mean())  # which computes in float64, whatever is given
     paid = MDP.from_lists([[[(1.0, 1, rewards)]], []], 0.9)
     np.testing.assert_allclose(paid.rewards.probs.sum(-1), 1, atol=1e-15)
     with pytest.raises(ValueError, match=r"sum to 1, not to 0\.99"):

@@ -251,6 +251,12 @@ def test_rollouts_of_endless_episodes_are_truncated_where_little_is_left() -> No
         assert ((1 / (1 - gamma) - truncation <= returns) & (returns <= 1 / (1 - gamma))).all()
 
 
+def test_rollouts_begin_though_little_is_asked_for() -> None:
+    """Truncated where *less* than the share is left: at the first step all of it is."""
+    mdp = MDP.from_lists([[[(1.0, 1, 5.0)]], []], 0.0)
+    assert rollouts(mdp, 0, 3, truncation=1.0).atoms.tolist() == [5.0] * 3
+
+
 def test_rollouts_draw_continuous_rewards_themselves() -> None:
     """Not their discretisation: all draws differ, and fit the law."""
     returns = rollouts(loop_or_draw(0.9), 0, EPISODES, state=1).atoms

@@ -31,13 +31,16 @@ class Particles(eqx.Module):
         if points.ndim == 0 or points.shape[-1] == 0:
             raise fail("atoms.shape", points.shape, "atoms need a last axis with at least one atom, e.g. [0.0, 1.0]")
         if probs is None:
-            masses: Any = np.full(points.shape[-1], 1.0 / points.shape[-1], points.dtype)
+            given = masses = np.full(points.shape[-1], 1.0 / points.shape[-1], points.dtype)
         else:
+            given = as_float(probs)
             points, masses = as_floats(atoms, probs)
         _check_shape(masses.shape, points.shape)
+        widened = _bits(given) < _bits(masses)
         if is_concrete(points, masses):
             _check_atoms(np.asarray(points))
-            _check_probs("probs", np.asarray(masses))
+            _check_probs("probs", np.asarray(given if widened else masses))
+        masses = _summing_to_one(masses) if widened else masses
         xp: Any = np if isinstance(points, np.ndarray) and isinstance(masses, np.ndarray) else jnp
         self.atoms = points
         self.probs = masses if masses.shape == points.shape else xp.broadcast_to(masses, points.shape)
@@ -79,7 +82,8 @@ class Particles(eqx.Module):
     def add(self, other: "Particles") -> "Particles":
         """The law of the sum of independent draws from both (a convolution): n * m atoms."""
         atoms = self.atoms[..., :, None] + other.atoms[..., None, :]
-        probs = self.probs[..., :, None] * other.probs[..., None, :]
+        ours, theirs = _in_one_precision(self.probs, other.probs)
+        probs = ours[..., :, None] * theirs[..., None, :]
         return Particles(_flat(atoms), _flat(probs))
 
     @keep_precision
@@ -90,7 +94,8 @@ class Particles(eqx.Module):
             raise fail("weights.shape", weights.shape, f"its last axis must match the batch shape {self.shape}")
         if is_concrete(weights):
             _check_probs("weights", np.asarray(as_float(weights)))
-        probs = weights[..., None] * self.probs
+        shares, probs = _in_one_precision(as_float(weights), self.probs)
+        probs = shares[..., None] * probs
         atoms = jnp.broadcast_to(self.atoms, probs.shape)
         return Particles(_flat(atoms), _flat(probs))
 
@@ -194,6 +199,22 @@ def level_rounding(levels: Any) -> float:
     probability and whatever the sum is compared with; twice that is on the safe side.
     """
     return 2 * (1 + math.log2(levels.shape[-1])) * float(jnp.finfo(levels.dtype).eps)
+
+
+def _bits(probs: Any) -> int:
+    return int(jnp.finfo(probs.dtype).bits)
+
+
+def _summing_to_one(probs: Any) -> Any:
+    """Probabilities that were rounded to a lower precision than theirs."""
+    return probs / probs.sum(axis=-1, keepdims=True)
+
+
+def _in_one_precision(*probs: Any) -> list[Any]:
+    """Probabilities in the widest of their precisions, where those of a lower one are made to sum to 1 anew."""
+    dtype = jnp.result_type(*probs)
+    wide = [jnp.asarray(some, dtype) for some in probs]
+    return [_summing_to_one(new) if _bits(old) < _bits(new) else new for old, new in zip(probs, wide, strict=True)]
 
 
 def _flat(x: Any) -> Any:

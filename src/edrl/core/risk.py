@@ -5,6 +5,7 @@ A risk measure is a frozen, hashable record that maps `Particles [..., n]` to nu
 """
 
 import abc
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,8 @@ class CVaR(Risk):
         worst = mu.atoms[..., :1]
         levels = jnp.cumsum(mu.probs, axis=-1)
         before = jnp.concatenate([jnp.zeros_like(worst), levels[..., :-1]], axis=-1)
-        share = jnp.clip(self.alpha - before, 0, mu.probs)
+        alpha = max(self.alpha, float(jnp.finfo(worst.dtype).tiny))  # the least that is not 0 here
+        share = jnp.clip(alpha - before, 0, mu.probs)
         excess = jnp.sum(share * (mu.atoms - worst), axis=-1) / jnp.sum(share, axis=-1)
         return worst[..., 0] + excess
 
@@ -92,13 +94,16 @@ class Entropic(Risk):
         atoms = mu.settled().atoms
         extreme = jnp.min if self.beta > 0 else jnp.max
         origin = extreme(atoms, axis=-1, keepdims=True)  # where exp(-beta Z) is largest: nothing overflows
-        exponent = -self.beta * (atoms - origin)
+        info = jnp.finfo(atoms.dtype)
+        beta = math.copysign(min(max(abs(self.beta), float(info.tiny)), float(info.max)), self.beta)
+        exponent = -beta * (atoms - origin)
         total = jnp.sum(mu.probs * jnp.exp(exponent), axis=-1)
         # The same less 1, with all its digits near 0: this is what keeps small beta accurate.
         excess = jnp.sum(mu.probs * jnp.expm1(exponent), axis=-1)
         is_small = excess > -0.5
         log = jnp.where(is_small, jnp.log1p(jnp.where(is_small, excess, 0)), jnp.log(total))
-        return origin[..., 0] - log / self.beta
+        is_mean = jnp.max(jnp.abs(exponent), axis=-1) < info.eps  # to the last digit; exponents may be too small for it
+        return jnp.where(is_mean, mu.mean(), origin[..., 0] - log / beta)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ class Statistics(abc.ABC):
 
 def expect(target: Particles, losses: ArrayLike) -> Any:
     """The expectation [...] under `target [..., n]` of per-atom losses [..., K, n], summed over statistics."""
-    return jnp.sum(jnp.asarray(losses) * target.probs[..., None, :], axis=(-2, -1))
+    return jnp.sum(_weighted(jnp.asarray(losses), target.probs[..., None, :]), axis=(-2, -1))
 
 
 def expect_with_score(values: Any, target: Particles, losses: Any, scores: Any) -> Any:
@@ -154,5 +154,11 @@ def expect_with_score(values: Any, target: Particles, losses: Any, scores: Any) 
     def add(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
         return one[0] + other[0], one[1] + other[1]
 
-    loss, score = jax.lax.reduce((losses * probs, scores * probs), (zero, zero), add, (losses.ndim - 1,))
+    weighted = _weighted(losses, probs), _weighted(scores, probs)
+    loss, score = jax.lax.reduce(weighted, (zero, zero), add, (losses.ndim - 1,))
     return jnp.sum(loss + score * (values - jax.lax.stop_gradient(values)), axis=-1)
+
+
+def _weighted(numbers: Any, probs: Any) -> Any:
+    """`numbers * probs`, and 0 for padding, which may lie so far away that its loss is infinite."""
+    return jnp.where(probs > 0, numbers, 0) * probs

@@ -15,8 +15,9 @@ class Verified(NamedTuple):
     """What was found about a family that keeps its contract."""
 
     residual: float
-    """The largest `|evaluate(impute(values)) - values|` on statistics of random distributions, in units of their
-    spread: about 0 if imputation is exact, large if values are taken for samples or imputation does not converge."""
+    """The largest `|evaluate(impute(values)) - values|` on statistics of random distributions, each in units of the
+    largest value it has there: about 0 if imputation is exact, large if values are taken for samples or imputation does
+    not converge."""
 
 
 def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
@@ -45,8 +46,8 @@ def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
         except ValueError as error:
             raise ValueError(f"impute(values) is no distribution, for {what}: {error}") from error
     _check_mean(family, values, mu)
-    spread = np.ptp(np.asarray(mu.atoms), axis=-1, keepdims=True)
-    return Verified(float(np.max(np.abs(np.asarray(family.residual(values))) / spread)))
+    sizes = np.abs(values).max(axis=0)
+    return Verified(float(np.max(np.abs(np.asarray(family.residual(values))) / np.where(sizes > 0, sizes, 1))))
 
 
 def _random_laws(rng: np.random.Generator, scale: float) -> Particles:
@@ -102,5 +103,6 @@ def _check_shape(what: str, found: np.ndarray, right: tuple[int, ...]) -> None:
 
 
 def _check_rows(what: str, batch: np.ndarray, rows: list[Any]) -> None:
-    if not np.allclose(batch, np.stack([np.asarray(row) for row in rows]), rtol=1e-5, atol=1e-7):
+    alone = np.stack([np.asarray(row) for row in rows])
+    if not np.allclose(batch, alone, rtol=1e-5, atol=1e-7 * np.abs(alone).max()):
         raise ValueError(f"{what} of a batch is not that of its rows: write it for leading axes `...`")

@@ -23,10 +23,14 @@ def as_probabilities(probs: Any) -> np.ndarray:
     """In float64; rows that sum to 1 as well as a lower precision can (a softmax in float32) then do so exactly."""
     given = np.asarray(probs)
     wide = given.astype(np.float64)
-    if not jnp.issubdtype(given.dtype, jnp.floating) or given.dtype == np.float64:
+    if not jnp.issubdtype(given.dtype, jnp.floating):
         return wide
+    # What float32 can hold may have been rounded to it, though it comes in float64: `in_float64` widens arguments.
+    precision = np.float32 if given.dtype == np.float64 else given.dtype
+    rounded = (wide.astype(precision) == wide).all(axis=-1, keepdims=True)
     total = wide.sum(axis=-1, keepdims=True)
-    return np.where(np.abs(total - 1) <= float(jnp.finfo(given.dtype).eps) ** 0.5, wide / total, wide)
+    near = np.abs(total - 1) <= float(jnp.finfo(precision).eps) ** 0.5
+    return np.where(rounded & near, wide / np.where(near, total, 1), wide)
 
 
 class Table(NamedTuple):

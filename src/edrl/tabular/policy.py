@@ -34,7 +34,8 @@ def as_policy(mdp: MDP, policy: Any) -> Policy:
     """
     shape = (mdp.num_states, mdp.num_actions)
     if isinstance(policy, Policy):
-        chosen = policy
+        probs = as_probabilities(policy.probs) if is_concrete(policy.probs) else policy.probs
+        chosen = Policy(policy.actions, probs)
     elif isinstance(policy, str):
         if policy != "uniform":
             raise fail("policy", policy, 'the only policy known by name is "uniform"')

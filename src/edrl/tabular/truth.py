@@ -342,7 +342,7 @@ def _rollouts(
 
     def going_on(carry: tuple[Any, Any, Any, Any]) -> Any:
         _, discount, states, _ = carry
-        return jnp.any(~terminal[states]) & (discount > least_discount)
+        return jnp.any(~terminal[states]) & (discount >= least_discount) & (discount > 0)
 
     carry = (0, jnp.ones(()), states, jnp.zeros(episodes))
     return jax.lax.while_loop(going_on, step, carry)[-1]

@@ -52,7 +52,7 @@ class Expectiles(Statistics):
         """ER of Definition 3.3, summed over the taus; its gradient is the one of Algorithm 2."""
         values = jnp.asarray(values)
         error = target.atoms[..., None, :] - values[..., :, None]
-        taus = jnp.asarray(self.taus, values.dtype)[:, None]
+        taus = jnp.asarray(self.taus, error.dtype)[:, None]
         losses = jnp.where(error > 0, taus, 1 - taus) * error**2
         return expect_with_score(values, target, losses, self.score(values, target.atoms))
 

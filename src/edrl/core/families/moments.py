@@ -35,12 +35,12 @@ class Moments(Statistics):
         return jnp.asarray(x)[..., None, :] ** jnp.arange(1, self.k + 1)[:, None]
 
     def evaluate(self, mu: Particles) -> Any:
-        return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
+        return jnp.sum(self.features(mu.settled().atoms) * mu.probs[..., None, :], axis=-1)
 
     def loss(self, values: Any, target: Particles) -> Any:
         """The expected squared distance of each value to Z^k."""
         values = jnp.asarray(values)
-        return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
+        return expect(target, (self.features(target.settled().atoms) - values[..., :, None]) ** 2)
 
     def mean(self, values: Any) -> Any:
         return jnp.asarray(values)[..., 0]

@@ -10,7 +10,7 @@ from edrl.core.check import check_number
 from edrl.core.families.balance import balance_point
 from edrl.core.families.levels import Taus, levels_for, midpoints
 from edrl.core.imputation import ImputeLike, strategy_for
-from edrl.core.particles import Particles
+from edrl.core.particles import Particles, level_rounding
 from edrl.core.statistics import Statistics, Strategy, expect, expect_with_score
 
 
@@ -37,7 +37,7 @@ class Quantiles(Statistics):
         """QR of Equation (4), summed over the taus."""
         values = jnp.asarray(values)
         error = target.atoms[..., None, :] - values[..., :, None]
-        taus = jnp.asarray(self.taus, values.dtype)[:, None]
+        taus = jnp.asarray(self.taus, error.dtype)[:, None]
         return expect(target, jnp.where(error > 0, taus, 1 - taus) * jnp.abs(error))
 
     def places(self, values: Any) -> Any:
@@ -69,11 +69,12 @@ class HuberQuantiles(Statistics):
     def evaluate(self, mu: Particles) -> Any:
         """Exact: tau E[min((Z-q)+, kappa)] = (1-tau) E[min((q-Z)+, kappa)] is linear between z and z +- kappa.
 
-        Where kappa is next to nothing beside the atoms, z +- kappa have few digits of it left: there, the quantile,
-        which is within kappa.
+        Where kappa is next to nothing beside the spread of the atoms, z +- kappa have few digits of it left: there, the
+        quantile, which is within kappa.
         """
         mu = mu.sorted()
-        atoms, kappa = mu.atoms, self.kappa
+        origin = mu.atoms[..., mu.size // 2 : mu.size // 2 + 1]  # digits of kappa must not be lost to an offset
+        atoms, kappa = mu.atoms - origin, self.kappa
         knots = jnp.sort(jnp.concatenate([atoms - kappa, atoms, atoms + kappa], axis=-1), axis=-1)
         gaps, centres = jnp.diff(knots, axis=-1), (knots[..., 1:] + knots[..., :-1]) / 2
         start = jnp.zeros_like(atoms[..., :1])
@@ -91,13 +92,14 @@ class HuberQuantiles(Statistics):
         taus = jnp.asarray(self.taus, atoms.dtype)
         largest = jnp.max(jnp.where(mu.probs > 0, jnp.abs(atoms), 0), axis=-1, keepdims=True)
         digits = kappa > 64 * jnp.finfo(atoms.dtype).eps * largest
-        return jnp.where(digits, balance_point(knots, below, above, taus), mu.quantile(taus))
+        balanced = balance_point(knots, below, above, taus, rounding=level_rounding(knots))
+        return jnp.where(digits, origin + balanced, mu.quantile(taus))
 
     def loss(self, values: Any, target: Particles) -> Any:
         """The asymmetric Huber loss of Equation (11), summed over the taus."""
         values = jnp.asarray(values)
         error = target.atoms[..., None, :] - values[..., :, None]
-        taus = jnp.asarray(self.taus, values.dtype)[:, None]
+        taus = jnp.asarray(self.taus, error.dtype)[:, None]
         size = jnp.abs(error)
         capped = jnp.minimum(size, self.kappa)
         losses = jnp.where(error > 0, taus, 1 - taus) * capped * (size - capped / 2)

@@ -64,8 +64,9 @@ class MaximumEntropy:
             # Where a score that grows fast, say an exponential, dwarfs those near the places, or overflows, there is
             # no weight. Linear scores never do, nor do those at knots.
             most = _farthest(values.dtype) if hasattr(family, "knots") else 4 * self.margin
-            usable = jnp.all(jnp.abs(scores) <= most, axis=0)
-            weights = _weights(jnp.where(usable, scores, 0), jnp.where(usable, reference, -jnp.inf), self.iterations)
+            within = jnp.all(jnp.abs(scores) <= most, axis=0)
+            usable = within | ~jnp.any(within)  # where all overflow, nothing can be asked of the atoms
+            weights = _weights(jnp.where(within, scores, 0), jnp.where(usable, reference, -jnp.inf), self.iterations)
             lowest, highest = (jnp.where(usable, atoms, end) for end in (jnp.inf, -jnp.inf))
             return jnp.clip(atoms, jnp.min(lowest), jnp.max(highest)), weights
 
