@@ -9,7 +9,7 @@ import numpy as np
 
 from edrl.deep.environments import make
 from edrl.deep.environments.minatar import GAMES
-from edrl.experiments.experiment import Table, write_csv
+from edrl.report.tables import Table, write_csv
 
 EPISODES = 1_000
 TABLE = Path(__file__).parents[1] / "src" / "edrl" / "studies" / "data" / "minatar5.csv"

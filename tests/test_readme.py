@@ -20,7 +20,7 @@ import edrl.deep.environments.atari
 import edrl.tabular
 from edrl.core import imputation
 from edrl.experiments import EXPERIMENTS
-from edrl.experiments.experiment import read_csv, select
+from edrl.report.tables import read_csv, select
 from edrl.studies.runs import read_runs
 from edrl.tabular import closedness
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edrl.deep.config import in_order
-from edrl.experiments.experiment import Table, read_csv, select, write_csv
+from edrl.report.tables import Table, read_csv, select, write_csv
 from edrl.studies.figures import label
 from edrl.studies.runs import RUNS, read_runs
 from edrl.studies.search import best, means

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,9 @@ _ABOUT = "Distributional reinforcement learning as statistics plus imputation. S
 def main() -> None:
     """Entry point of the command."""
     with _reader_may_leave():
+        if sys.argv[1:] == ["--version"]:
+            print(f"edrl {version('edrl')}")
+            return
         try:
             sys.exit(_command()())
         except KeyboardInterrupt:  # commands that have something to save do so themselves

@@ -101,6 +101,11 @@ def test_breaches_are_named(family: edrl.Statistics, words: str) -> None:
         edrl.verify(family)
 
 
+def test_a_class_is_no_family() -> None:
+    with pytest.raises(ValueError, match="family = "):
+        edrl.verify(edrl.Expectiles)
+
+
 def test_the_mean_passes() -> None:
     assert edrl.verify(Means()).residual == pytest.approx(0, abs=1e-6)
     assert np.isfinite(edrl.verify(Means(), scale=1e-3).residual)

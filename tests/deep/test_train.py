@@ -26,7 +26,7 @@ from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.run import CALIBRATION, TABLES, Run
 from edrl.deep.train import resume, train
 from edrl.deep.trained import load_trained
-from edrl.experiments.experiment import read_csv
+from edrl.report.tables import read_csv
 from edrl.studies.work import is_done
 
 SMALL: dict[str, Any] = {

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import trim_mean
 
 from edrl.experiments import atari
-from edrl.experiments.experiment import select
+from edrl.report.tables import select
 
 
 def test_the_paper_table_gives_the_paper_scores() -> None:

@@ -11,9 +11,9 @@ from tests.experiments.test_theory import lost, spoiled
 
 from edrl.experiments import EXPERIMENTS
 from edrl.experiments.chain import at_start
-from edrl.experiments.experiment import Tables, read_csv, table
 from edrl.report import style
 from edrl.report.claims import Claim
+from edrl.report.tables import Tables, read_csv, table
 
 DOCS = Path(__file__).parents[2] / "docs"
 

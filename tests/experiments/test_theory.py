@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from edrl.experiments import bounds, closedness, gradients, mean_consistency, non_uniform, projections, witnesses
-from edrl.experiments.experiment import Claim, Tables, read_csv, table, write_csv
+from edrl.experiments.experiment import Claim
 from edrl.report import style
+from edrl.report.tables import Tables, read_csv, table, write_csv
 
 MODULES = (closedness, witnesses, projections, bounds, mean_consistency, non_uniform, gradients)
 

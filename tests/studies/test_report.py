@@ -13,8 +13,8 @@ from edrl import cli
 from edrl.commands.report import Report
 from edrl.deep.config import preset
 from edrl.deep.run import CALIBRATION
-from edrl.experiments.experiment import read_csv, select, write_csv
 from edrl.report import style
+from edrl.report.tables import read_csv, select, write_csv
 from edrl.studies import figures
 from edrl.studies.report import write_report
 from edrl.studies.results import random_scores, read_study

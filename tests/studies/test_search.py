@@ -8,7 +8,7 @@ from tests.studies.test_report import ramp, write_run
 from tests.studies.test_suite import TINY
 
 from edrl.commands.search import Search
-from edrl.experiments.experiment import read_csv, select
+from edrl.report.tables import read_csv, select
 from edrl.studies.plan import Planned, plan, read_plan
 from edrl.studies.results import random_scores
 from edrl.studies.search import Variation, at_the_end, best, means, scores
@@ -67,7 +67,7 @@ def test_below_random_the_better_value_is_still_better(tmp_path: Path) -> None:
         ({"vary": "learning_rate=1e-3,1e-3"}, "at least two"),
         ({"vary": "dqn.learning_rate=1e-3,1e-4"}, "without an agent"),
         ({"vary": "learning_rat=1e-3,1e-4"}, "the settings are"),
-        ({"vary": "learning_rate=1e-3,fast"}, "same kind"),
+        ({"vary": "learning_rate=1e-3,fast"}, "it must be a number"),
         ({"vary": "network=minatar,/tmp"}, "no / in it"),
         ({"set": ("dqn.learning_rate=1e-3",)}, "what the search varies"),
         ({"set": ("evaluate_every=0",)}, "cannot be compared"),

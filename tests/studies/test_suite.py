@@ -63,8 +63,8 @@ def test_a_plan_has_every_run_once_seed_by_seed() -> None:
         ({"settings": {"stepz": 3}}, "stepz"),
         ({"settings": {"c51.steps": 3}}, "the agents are er-dqn"),
         ({"settings": {"seed": 3}}, "seed"),
-        ({"settings": {"learning_rate": "abc"}}, "same kind as 5e-05"),
-        ({"settings": {"er-dqn.double": "maybe"}}, "same kind as false"),
+        ({"settings": {"learning_rate": "abc"}}, "it must be a number"),
+        ({"settings": {"er-dqn.double": "maybe"}}, "it must be true or false"),
     ],
 )
 def test_mistakes_in_a_plan_are_named(change: dict[str, Any], words: str) -> None:

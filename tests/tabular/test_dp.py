@@ -170,9 +170,14 @@ def test_the_first_sweep_backs_up_the_initial_values(chain: MDP) -> None:
 
 
 def test_what_diverges_stops_without_convergence(chain: MDP) -> None:
-    """Values that overflow end as NaN, which no further sweep can mend."""
-    solution = dp.evaluate(chain, 0, Mean(impute=magnified))
+    """Values that overflow end as NaN, which no further sweep can mend. It is said, unless sweeps were asked for."""
+    with pytest.warns(
+        UserWarning, match=r"sweeps have not settled the statistics: the last one changed them by nan"
+    ) as told:
+        solution = dp.evaluate(chain, 0, Mean(impute=magnified))
+    assert told[0].filename == __file__  # where it was asked for
     assert not solution.converged
+    assert not dp.evaluate(chain, 0, Mean(impute=magnified), max_iterations=500).converged
     assert solution.iterations < 1000
 
 
@@ -193,6 +198,12 @@ def test_bad_arguments_are_named(chain: MDP) -> None:
         dp.control(chain, Mean(), max_iterations=0)
     with pytest.raises(ValueError, match=r"epsilon = 1\.5"):
         dp.control(chain, Mean(), epsilon=1.5)
+    with pytest.raises(ValueError, match=r"family = 'EDRL' is not valid: it must be an object of edrl\.Statistics"):
+        dp.evaluate(chain, 0, "EDRL")
+    with pytest.raises(ValueError, match="family = 0"):
+        dp.evaluate(chain, Mean(), 0)
+    with pytest.raises(ValueError, match="risk = 'cvar'"):
+        dp.control(chain, Mean(), risk="cvar")
 
 
 def test_equal_shapes_share_one_compilation(chain: MDP) -> None:

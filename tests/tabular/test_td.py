@@ -346,6 +346,9 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
         ({"policy": None}, "policy = None"),
         ({"policy": 0, "control": "sarsa"}, "policy = 0"),
         ({"control": "expected-sarsa"}, "control = 'expected-sarsa'"),
+        ({"policy": 0, "control": "qlearning"}, "control = 'qlearning'"),
+        ({"policy": Mean()}, "policy = 'Mean' is not valid: these are statistics"),
+        ({"control": "sarsa", "risk": "cvar"}, "risk = 'cvar'"),
         ({"policy": 0, "sampling": "replay"}, "sampling = 'replay'"),
         ({"policy": 0, "steps": 0}, "steps = 0"),
         ({"policy": 0, "step_size": 0.0}, r"step_size = 0\.0"),
@@ -362,6 +365,11 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
 def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         td.learn(task(), Mean(), **{"steps": 10, **options})
+
+
+def test_what_diverges_is_said() -> None:
+    with pytest.warns(UserWarning, match=r"1 of 2 runs have diverged, to values that are not finite"):
+        td.learn(task(), Mean(), 0, steps=500, step_size=[0.1, 1e10], sampling="all")
 
 
 def test_settings_of_control_are_refused_for_a_policy() -> None:

@@ -29,7 +29,7 @@ def attempt(console: Console, command: Callable[[], int]) -> int:
     try:
         return command()
     except (KeyboardInterrupt, SystemExit) as stop:  # of which the latter is SIGTERM's, if Ray is there
-        console.print("Stopped; every run is saved. The same command goes on.")
+        console.print("Stopped; what was begun is saved. The same command goes on.")
         return 130 if isinstance(stop, KeyboardInterrupt) else 143
     except (ValueError, ImportError, RuntimeError, OSError, Taken) as error:
         console.print(Text(str(error), style="red"), soft_wrap=True)

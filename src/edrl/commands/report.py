@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edrl.experiments.experiment import Table as Rows
-from edrl.experiments.experiment import select
+from edrl.report.tables import Table as Rows
+from edrl.report.tables import select
 from edrl.studies.figures import agents_in
 from edrl.studies.report import write_report
 from edrl.studies.sections import interval

@@ -10,8 +10,8 @@ from rich.text import Text
 from edrl.commands.driver import Driver, attempt
 from edrl.core.check import fail
 from edrl.deep.config import PresetName
-from edrl.experiments.experiment import Table as Rows
-from edrl.experiments.experiment import write_csv
+from edrl.report.tables import Table as Rows
+from edrl.report.tables import write_csv
 from edrl.studies.plan import Planned, parse_settings, plan
 from edrl.studies.search import Variation, at_the_end, best, means, scores
 

@@ -28,7 +28,8 @@ class Suite:
     games: tuple[str, ...] = ()
     """atari57, minatar5, or games by their names."""
     agents: tuple[str, ...] = ("er-dqn", "qr-dqn", "er-dqn-naive", "dqn", "c51")
-    """Agents by their names; with another imputation as AGENT:IMPUTATION, e.g. er-dqn:scipy-root."""
+    """Agents by their names; with another imputation as AGENT:IMPUTATION, e.g. er-dqn:scipy-root; statistics of your
+    own as MODULE:NAME."""
     seeds: int = 3
     """How many seeds: 0, 1, 2, ..."""
     first_seed: int = 0

@@ -6,6 +6,7 @@ A risk measure is a frozen, hashable record that maps `Particles [..., n]` to nu
 
 import abc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from edrl.core.check import check_number, fail
 from edrl.core.families.expectiles import Expectiles
 from edrl.core.particles import Particles
 from edrl.core.precision import compiled
+from edrl.core.statistics import Statistics
 
 
 class Risk(abc.ABC):
@@ -30,6 +32,18 @@ class Risk(abc.ABC):
     @abc.abstractmethod
     def __call__(self, mu: Particles) -> Any:
         """The worth [...] of the distributions `mu [..., n]`."""
+
+
+def check_risk(risk: Any) -> None:
+    """Refuse what is no risk measure: a name, say."""
+    if risk is not None and not callable(risk):
+        raise fail("risk", risk, "it must map Particles to numbers, as edrl.risk.CVaR(0.1) does")
+
+
+def worth(family: Statistics, values: Any, risk: Callable[[Particles], Any] | None = None) -> Any:
+    """What actions with the statistics `values [..., K]` are chosen by, [...]: the expected return that they encode, or
+    a risk measure of what they are imputed to. All statistics count through one number."""
+    return family.mean(values) if risk is None else risk(family.impute(values))
 
 
 @dataclass(frozen=True)

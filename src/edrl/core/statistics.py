@@ -137,6 +137,13 @@ class Statistics(abc.ABC):
         return self.loss(self.link(outputs), target)
 
 
+def check_family(family: Any) -> None:
+    """Refuse what is no family of statistics: a name, a class, or the policy that comes beside it."""
+    if not isinstance(family, Statistics):
+        right = "it must be an object of edrl.Statistics, such as edrl.Expectiles(11) or edrl.algorithm('EDRL')"
+        raise fail("family", family, right)
+
+
 def expect(target: Particles, losses: ArrayLike) -> Any:
     """The expectation [...] under `target [..., n]` of per-atom losses [..., K, n], summed over statistics."""
     return jnp.sum(_weighted(jnp.asarray(losses), target.probs[..., None, :]), axis=(-2, -1))

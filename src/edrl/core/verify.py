@@ -6,7 +6,7 @@ import numpy as np
 
 from edrl.core.families.m_estimator import MEstimator
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics
+from edrl.core.statistics import Statistics, check_family
 
 _ROWS, _ATOMS = 6, 9
 
@@ -28,6 +28,7 @@ def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
     q; that `impute` gives finite atoms for any values; and `mean`, where the values are said to encode it. How far
     imputation is from exact is in what is returned.
     """
+    check_family(family)
     rng = np.random.default_rng(seed)
     mu, nu = (_random_laws(rng, scale) for _ in range(2))
     if isinstance(family, MEstimator):

@@ -14,7 +14,7 @@ import optax
 
 from edrl.core.families import Categorical
 from edrl.core.particles import Particles
-from edrl.core.risk import Risk
+from edrl.core.risk import Risk, worth
 from edrl.core.statistics import Statistics
 from edrl.deep.networks import Network, Parameters
 from edrl.deep.replay import Batch
@@ -61,14 +61,10 @@ class Agent:
         """The statistics [batch, action, K] of the returns."""
         return self.family.link(self.network(parameters, observations))
 
-    def worth(self, values: Any) -> Any:
-        """What an action [...] with statistics [..., K] is chosen by: all of them count through one number."""
-        return self.family.mean(values) if self.risk is None else self.risk(self.family.impute(values))
-
     @partial(jax.jit, static_argnames="self")
     def greedy(self, parameters: Parameters, observations: Any) -> Any:
         """The actions [batch] of highest worth."""
-        return jnp.argmax(self.worth(self.values(parameters, observations)), axis=-1)
+        return jnp.argmax(worth(self.family, self.values(parameters, observations), self.risk), axis=-1)
 
     @partial(jax.jit, static_argnames="self")
     def returns(self, parameters: Parameters, observations: Any) -> Particles:
@@ -84,7 +80,7 @@ class Agent:
         """The target network's statistics [batch, K] at the next state's greedy action."""
         values = self.values(learner.target, batch.next_observations)
         judge = self.values(learner.online, batch.next_observations) if self.double else values
-        best = jnp.argmax(self.worth(judge), axis=-1)
+        best = jnp.argmax(worth(self.family, judge, self.risk), axis=-1)
         return _taken(values, best)
 
     def targets(self, learner: Learner, batch: Batch) -> Particles:

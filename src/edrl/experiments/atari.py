@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import bootstrap, trim_mean
 
 from edrl.core.check import fail
-from edrl.experiments.experiment import Table, read_csv, table
+from edrl.report.tables import Table, read_csv, table
 
 PAPER_AGENTS = ("QR-DQN", "ER-DQN-naive", "ER-DQN")
 _MEASURES: dict[str, Callable[..., Any]] = {

@@ -18,10 +18,11 @@ from pathlib import Path
 import edrl
 from edrl.core.check import fail
 from edrl.experiments import EXPERIMENTS
-from edrl.experiments.experiment import SECTIONS, Tables, read_csv, write_csv
+from edrl.experiments.experiment import SECTIONS
 from edrl.experiments.workers import Listener, interruptible, report_progress, worker_pool
 from edrl.report import page, style
 from edrl.report.claims import Claim, as_json, as_markdown
+from edrl.report.tables import Tables, read_csv, write_csv
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import functools
 import itertools
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,15 @@ MARKERS: dict[str, str] = {
     "ER-DQN": "s",
     "ER-DQN-naive": "^",
 }
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, and a caption that says what to see in it."""
+
+    name: str
+    figure: Figure
+    caption: str
 
 
 def colour(agent: str) -> str:

@@ -7,8 +7,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator, NullFormatter
 
 from edrl.deep.config import in_order
-from edrl.experiments.experiment import Drawing, Table, select
 from edrl.report import style
+from edrl.report.style import Drawing
+from edrl.report.tables import Table, select
 
 _MEASURES = {
     "IQM": "interquartile mean",
@@ -239,7 +240,9 @@ def calibration(rows: Table) -> Drawing:
         axes.axvline(1.0, color="black", linewidth=1, linestyle=":")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        # Between powers of ten only where these are too few to read a number by.
+        low, high = axes.get_xlim()
+        axes.xaxis.set_minor_formatter(FuncFormatter(_two_and_five) if high < 100 * low else NullFormatter())
         axes.set_title(label(env))
         axes.grid(visible=False, axis="y")
     panels[0, 0].set_yticks(range(len(shown)), shown)
@@ -252,6 +255,11 @@ def calibration(rows: Table) -> Drawing:
         " then got scatter around what it expected: one mark a run. Left of 1 (dotted) learnt laws are too narrow,"
         " right of it too wide.",
     )
+
+
+def _two_and_five(number: float, _: int) -> str:
+    """2, 5, 20, 50, ... and their like below 1; nothing for what lies between."""
+    return f"{number:g}" if f"{number:e}"[0] in "25" else ""
 
 
 def _legend_outside(figure: Any, agents: list[str], columns: int = 3) -> None:

@@ -19,6 +19,8 @@ SUITES: dict[str, tuple[str, ...]] = {
 }
 """Names for many games at once."""
 
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", tuple: "a list: [0.5,1]"}
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -103,11 +105,10 @@ def _check_settings(settings: Mapping[str, Any], agents: Sequence[str]) -> None:
             raise fail("set", name, f"the settings are {', '.join(sorted(known))}")
         if agent and agent not in agents:
             raise fail("set", name, f"the agents are {', '.join(agents)}")
-        default = known[setting]
-        kind = type(default)
+        kind = type(known[setting])
         fits = type(value) in (int, float) if kind is float else type(value) is kind
-        if default is not None and not fits:
-            raise fail(f"set {name}", value, f"it must be of the same kind as {json.dumps(default)}")
+        if kind in _KINDS and not fits:
+            raise fail(f"set {name}", value, f"it must be {_KINDS[kind]}")
 
 
 def parse_settings(entries: Sequence[str]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from edrl.core.check import check_directory, fail
-from edrl.experiments.experiment import Drawing, Table, Tables, read_csv, write_csv
 from edrl.report import page, style
+from edrl.report.style import Drawing
+from edrl.report.tables import Table, Tables, read_csv, write_csv
 from edrl.studies import figures
 from edrl.studies.figures import label
 from edrl.studies.results import Study, read_study

@@ -16,7 +16,7 @@ import numpy as np
 from edrl.core.check import fail
 from edrl.deep.config import AGENTS, in_order
 from edrl.experiments import atari
-from edrl.experiments.experiment import read_csv
+from edrl.report.tables import read_csv
 from edrl.studies.runs import RUNS, Key, RunResult, read_json, read_run, read_runs
 
 

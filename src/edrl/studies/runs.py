@@ -17,7 +17,7 @@ from edrl.deep.calibration import Calibration
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
 from edrl.deep.run import CALIBRATION
-from edrl.experiments.experiment import Table
+from edrl.report.tables import Table
 from edrl.studies.timing import Timing, timing_of
 from edrl.studies.work import is_done, numbers, steps_done
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.experiments.experiment import Table
+from edrl.report.tables import Table
 from edrl.studies.plan import Planned, parse_settings
 from edrl.studies.results import random_scores, read_study
 from edrl.studies.runs import Key

@@ -12,9 +12,9 @@ import numpy as np
 from edrl.core.algorithms import ALGORITHMS
 from edrl.deep.config import AGENTS
 from edrl.experiments import atari
-from edrl.experiments.experiment import Table, Tables, select
 from edrl.report import page
 from edrl.report.aggregates import MEASURES, RESAMPLES
+from edrl.report.tables import Table, Tables, select
 from edrl.studies import figures
 from edrl.studies.figures import label
 from edrl.studies.results import Study, random_scores

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from edrl.deep.calibration import Calibration
-from edrl.experiments.experiment import Table, Tables
 from edrl.report import aggregates
+from edrl.report.tables import Table, Tables
 from edrl.studies.results import Study
 from edrl.studies.runs import Key
 

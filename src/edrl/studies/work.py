@@ -11,7 +11,7 @@ from edrl.core.check import fail
 from edrl.deep.checkpoint import found, write_text
 from edrl.deep.config import Config, read_config
 from edrl.deep.train import resume, train
-from edrl.experiments.experiment import Table
+from edrl.report.tables import Table
 from edrl.studies.locks import Taken, locked
 from edrl.studies.plan import read_plan
 

@@ -1,5 +1,6 @@
 """Dynamic programming with imputed backups: policy evaluation and control (Algorithm 1, Appendix A)."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,15 @@ import numpy as np
 from edrl.core.check import check_count, check_number
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64, is_concrete
-from edrl.core.statistics import Statistics
+from edrl.core.risk import check_risk, worth
+from edrl.core.statistics import Statistics, check_family
 from edrl.tabular.bellman import check_values, sweep
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.progress import track
 
 _SWEEPS_AT_ONCE = 64  # between two steps of the progress bar
+_MOST_SWEEPS = 10_000  # unless others are asked for
 _ROUNDING = 16  # units in the last place by which a backup may be off
 
 
@@ -50,12 +53,12 @@ def greedy_policy(
     Actions are compared by one number each, and all statistics of the best one are followed: a maximum over
     actions statistic by statistic would be the distribution of no action.
     """
-    worth = family.mean(values) if risk is None else risk(family.impute(values))
-    best = jnp.argmax(worth, axis=-1, keepdims=True).astype(jnp.int32)
+    worths = worth(family, values, risk)
+    best = jnp.argmax(worths, axis=-1, keepdims=True).astype(jnp.int32)
     if is_concrete(epsilon) and epsilon == 0:
         return Policy(best, jnp.ones(best.shape))
-    actions = jnp.broadcast_to(jnp.arange(worth.shape[-1], dtype=jnp.int32), worth.shape)
-    return Policy(actions, (1 - epsilon) * (actions == best) + epsilon / worth.shape[-1])
+    actions = jnp.broadcast_to(jnp.arange(worths.shape[-1], dtype=jnp.int32), worths.shape)
+    return Policy(actions, (1 - epsilon) * (actions == best) + epsilon / worths.shape[-1])
 
 
 @in_float64
@@ -65,7 +68,7 @@ def evaluate(
     family: Statistics,
     *,
     tolerance: float = 1e-9,
-    max_iterations: int = 10_000,
+    max_iterations: int | None = None,
     initial: Any = None,
     progress: bool = False,
 ) -> Solution:
@@ -73,8 +76,10 @@ def evaluate(
 
     Where all statistics are below 1, that is `tolerance` times the largest; what changes by rounding alone has settled.
     `policy` is whatever `as_policy` takes; `initial` are values [S, A, K], by default those of a zero return.
-    Not every pair of statistics and strategy has a fixed point: look at `converged`.
+    Not every pair of statistics and strategy has a fixed point: `converged` tells, and a warning if nothing has settled
+    after 10,000 sweeps. With `max_iterations` there are so many at most, and no warning.
     """
+    check_family(family)
     policy = as_policy(mdp, policy)
     return _iterate(mdp, family, policy, None, 0.0, tolerance, max_iterations, initial, progress)
 
@@ -87,16 +92,18 @@ def control(
     risk: Callable[[Particles], Any] | None = None,
     epsilon: float = 0.0,
     tolerance: float = 1e-9,
-    max_iterations: int = 10_000,
+    max_iterations: int | None = None,
     initial: Any = None,
     progress: bool = False,
 ) -> Solution:
     """Iterate imputed backups for the policy that is greedy on the current means, or on a `risk` measure.
 
     With `epsilon` the policy is SARSA's: epsilon-greedy, evaluated as such. `risk` maps `Particles` to
-    worths: see `edrl.core.risk`. Greedy policies can alternate for ever: look at `converged`.
+    worths: see `edrl.core.risk`. Greedy policies can alternate for ever: see `evaluate` on `converged`.
     """
     check_number("epsilon", epsilon, 0.0, 1.0)
+    check_family(family)
+    check_risk(risk)
     return _iterate(mdp, family, None, risk, epsilon, tolerance, max_iterations, initial, progress)
 
 
@@ -107,12 +114,13 @@ def _iterate(
     risk: Callable[[Particles], Any] | None,
     epsilon: float,
     tolerance: float,
-    max_iterations: int,
+    max_iterations: int | None,
     initial: Any,
     progress: bool,
 ) -> Solution:
     check_number("tolerance", tolerance, 0.0)
-    max_iterations = check_count("max_iterations", max_iterations, 1)
+    asked_for = max_iterations is not None
+    max_iterations = _MOST_SWEEPS if max_iterations is None else check_count("max_iterations", max_iterations, 1)
     values = initial_values(mdp, family, initial)
     residuals = np.zeros(0)
     largest = jnp.max(jnp.abs(values), axis=(0, 1))
@@ -127,6 +135,9 @@ def _iterate(
             residuals = np.concatenate([residuals, np.asarray(block)[: int(done)]])
             change = residuals[-1]
             advance(int(done), f"change {change:.1e}")
+    if not settled and not asked_for:
+        text = f"{len(residuals):,} sweeps have not settled the statistics: the last one changed them by {change:.2g}"
+        warnings.warn(f"{text} (`converged` is false)", stacklevel=4)
     found = greedy_policy(family, values, risk, epsilon) if policy is None else policy
     found = jax.tree.map(np.asarray, found)
     return Solution(family, np.asarray(values), found, bool(settled), len(residuals), residuals)

@@ -8,6 +8,7 @@ import numpy as np
 
 from edrl.core.check import fail
 from edrl.core.precision import is_concrete, keep_precision
+from edrl.core.statistics import Statistics
 from edrl.tabular.constructors import SUM_TOLERANCE, as_probabilities, nonzero_first
 from edrl.tabular.mdp import MDP
 
@@ -40,6 +41,8 @@ def as_policy(mdp: MDP, policy: Any) -> Policy:
         if policy != "uniform":
             raise fail("policy", policy, 'the only policy known by name is "uniform"')
         chosen = _from_probabilities(np.full(shape, 1 / shape[1]))
+    elif isinstance(policy, Statistics):
+        raise fail("policy", type(policy).__name__, "these are statistics: have they changed places with the policy?")
     else:
         chosen = _from_array(policy, shape)
     if is_concrete(chosen.actions, chosen.probs):

@@ -7,6 +7,7 @@ seeds.
 
 import functools
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -19,7 +20,8 @@ import numpy as np
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
-from edrl.core.statistics import Statistics
+from edrl.core.risk import check_risk, worth
+from edrl.core.statistics import Statistics, check_family
 from edrl.tabular.dp import initial_values
 from edrl.tabular.laws import PARTICLES
 from edrl.tabular.mdp import MDP
@@ -85,14 +87,16 @@ def learn(
     from a "trajectory" (from the start distribution, anew after each end), from "uniform" random pairs, or
     for "all" pairs at every step. Several step sizes, and seeds (a number of them, or a list), run at once.
     """
+    check_family(family)
+    if control not in (None, "q-learning", "sarsa"):
+        raise fail("control", control, "it must be 'q-learning', 'sarsa' or None")
     if (policy is None) == (control is None):
         raise fail("policy", policy, "give either a policy to evaluate, or control='q-learning' or 'sarsa'")
     for name, value in (("risk", risk), ("epsilon", epsilon)):
         if value is not None and policy is not None:
             raise fail(name, value, "it is for control: a policy is evaluated as it is")
     epsilon = 0.1 if epsilon is None else epsilon
-    if control not in (None, "q-learning", "sarsa"):
-        raise fail("control", control, "it must be 'q-learning', 'sarsa' or None")
+    check_risk(risk)
     if sampling not in ("trajectory", "uniform", "all"):
         raise fail("sampling", sampling, "it must be 'trajectory', 'uniform' or 'all'")
     steps = check_count("steps", steps, 1)
@@ -121,6 +125,10 @@ def learn(
             if last in marks:
                 history.append(np.asarray(state.values))
             advance(last - first, "")
+    lost = ~np.isfinite(history[-1]).all(axis=(2, 3, 4))  # [step sizes, seeds]
+    if lost.any():
+        text = f"{lost.sum()} of {lost.size} runs have diverged, to values that are not finite"
+        warnings.warn(f"{text}: a smaller step_size may help", stacklevel=3)
     return Learnt(family, np.stack(history), np.asarray(state.visits), np.asarray(marks))
 
 
@@ -193,9 +201,7 @@ class _Learner(eqx.Module):
 
     def greedy(self, values: Any, x: Any) -> Any:
         """The action of highest expected return, or risk measure, in x."""
-        here = values[x]
-        worth = self.family.mean(here) if self.risk is None else self.risk(self.family.impute(here))
-        return jnp.argmax(worth).astype(jnp.int32)
+        return jnp.argmax(worth(self.family, values[x], self.risk)).astype(jnp.int32)
 
     def behave(self, values: Any, x: Any, chances: Any) -> Any:
         """The action taken in x: the policy's, or the epsilon-greedy one."""
