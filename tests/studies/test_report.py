@@ -248,6 +248,20 @@ def test_a_report_stands_for_its_runs(study: Path, out: Path, tmp_path: Path) ->
     assert len(read_study([tmp_path / "mine"]).runs) == 2
 
 
+def test_runs_that_have_gone_on_since_a_report_take_the_place_of_those_it_kept(tmp_path: Path) -> None:
+    """Of the same settings, and only where the report had caught them on their way."""
+    for place, count, rate in (("then", 4, 1e-3), ("now", 10, 1e-3), ("other", 10, 3e-4)):
+        write_run(tmp_path / place, "dqn", "pong", 0, ramp(20.0, count), learning_rate=rate)
+        write_run(tmp_path / place, "dqn", "pong", {"then": 1, "now": 2, "other": 3}[place], ramp(10.0))
+    write_report([tmp_path / "then"], tmp_path / "kept")
+    for order in (("kept", "now"), ("now", "kept")):
+        runs = read_study([tmp_path / place for place in order]).runs
+        assert [(run.key[2], run.finished) for run in runs] == [(0, True), (1, True), (2, True)]
+    for order in (("kept", "other"), ("then", "now")):
+        with pytest.raises(ValueError, match="same agent, game and seed"):
+            read_study([tmp_path / place for place in order])
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "planned": [], "runs": [{}]}'])
 def test_runs_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "runs.json").write_text(text)

@@ -5,7 +5,7 @@ A directory is a run if it holds a config.json and an evaluations.csv; runs may 
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -131,10 +131,9 @@ def read_study(directories: Sequence[Path]) -> Study:
         planned |= plan
     runs: dict[Key, RunResult] = {}
     for run in (*kept, *(read_run(place, planned) for place in places)):
-        if run.key in runs:
-            right = f"it must not be the same agent, game and seed ({', '.join(map(str, run.key))}) as"
-            raise fail("DIR", str(run.path), f"{right} {runs[run.key].path}")
-        runs[run.key] = run
+        other = runs.setdefault(run.key, run)
+        if other is not run:
+            runs[run.key] = _further(other, run)
     _check_labels(runs.values())
     if not any(len(run.scores) for run in runs.values()):
         named = ", ".join(map(str, directories))
@@ -142,6 +141,16 @@ def read_study(directories: Sequence[Path]) -> Study:
     places_of = {agent: place for place, agent in enumerate(in_order({run.agent for run in runs.values()}))}
     order = sorted(runs.values(), key=lambda run: (run.env, places_of[run.agent], run.config.seed))
     return Study(tuple(order), planned)
+
+
+def _further(one: RunResult, other: RunResult) -> RunResult:
+    """Of two runs of the same agent, game and seed, the one that has gone on since a report kept the other."""
+    kept = [run for run in (one, other) if run.path.name == RUNS and not run.finished]
+    same = replace(one.config, steps=other.config.steps) == other.config
+    if not kept or not same or one.reached == other.reached:
+        right = f"it must not be the same agent, game and seed ({', '.join(map(str, one.key))}) as {one.path}"
+        raise fail("DIR", str(other.path), right)
+    return max(one, other, key=lambda run: run.reached)
 
 
 def _check_labels(runs: Iterable[RunResult]) -> None:
