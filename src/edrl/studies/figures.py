@@ -240,11 +240,11 @@ def calibration(rows: Table) -> Drawing:
         axes.axvline(1.0, color="black", linewidth=1, linestyle=":")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}"))
-        # Between powers of ten only where these are too few to read a number by.
-        low, high = axes.get_xlim()
-        axes.xaxis.set_minor_formatter(FuncFormatter(_two_and_five) if high < 100 * low else NullFormatter())
         axes.set_title(label(env))
         axes.grid(visible=False, axis="y")
+    # Between powers of ten only where these are too few to read a number by; panels share their axis.
+    low, high = panels[0, 0].get_xlim()
+    panels[0, 0].xaxis.set_minor_formatter(FuncFormatter(_two_and_five) if high < 100 * low else NullFormatter())
     panels[0, 0].set_yticks(range(len(shown)), shown)
     panels[0, 0].set_ylim(len(shown) - 0.4, -0.6)
     figure.supxlabel("learnt standard deviation of the return / that of the returns got", fontsize=10)
