@@ -35,8 +35,9 @@ def as_policy(mdp: MDP, policy: Any) -> Policy:
     """
     shape = (mdp.num_states, mdp.num_actions)
     if isinstance(policy, Policy):
-        probs = as_probabilities(policy.probs) if is_concrete(policy.probs) else policy.probs
-        chosen = policy if probs is policy.probs or np.array_equal(probs, policy.probs) else Policy(policy.actions, probs)
+        chosen = policy
+        if is_concrete(policy.probs) and not np.array_equal(probs := as_probabilities(policy.probs), policy.probs):
+            chosen = Policy(policy.actions, probs)
     elif isinstance(policy, str):
         if policy != "uniform":
             raise fail("policy", policy, 'the only policy known by name is "uniform"')
