@@ -155,11 +155,15 @@ def test_the_laws_that_agents_learnt_are_as_the_page_says() -> None:
         assert f"{wide.min():.2f} to {wide.max():.2f}" in page
         assert f"{wide.min():.2f} to {wide.max():.2f}" in readme
         assert f"({len(wide)} runs, median {np.median(wide):.2f})" in page
+    wide = of_runs("spread", "scatter", "ER-DQN (as_samples)")
+    least, middle, most = np.quantile(wide, [0, 0.5, 1])
+    assert f"{least:.2f} to {most:.2f} for ER-DQN (as_samples) ({len(wide)} runs, median {middle:.2f})" in page
     for text, agents in (
         ("{} to {} times the returns that it gets (median {})", ("ER-DQN",)),
         ("DQN {} to {} ({})", ("DQN",)),
         ("QR-DQN-imputation {} to {} ({})", ("QR-DQN-imputation",)),
         ("QR-DQN and ER-DQN-naive {} to {} ({})", ("QR-DQN", "ER-DQN-naive")),
+        ("ER-DQN (as_samples) {} to {} ({})", ("ER-DQN (as_samples)",)),
     ):
         high = of_runs("expected", "got", *agents)
         assert text.format(*(f"{number:.2f}" for number in (high.min(), high.max(), np.median(high)))) in page
