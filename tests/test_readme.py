@@ -22,6 +22,7 @@ from edrl.core import imputation
 from edrl.experiments import EXPERIMENTS
 from edrl.report.tables import read_csv, select
 from edrl.studies.runs import read_runs
+from edrl.studies.tables import mean_and_error
 from edrl.tabular import closedness
 
 ROOT = Path(__file__).parents[1]
@@ -138,6 +139,21 @@ def test_every_interval_that_a_page_of_results_speaks_of_is_in_its_tables(page: 
     spoken = re.findall(rf"{number} \[{number}, {number}\]", " ".join(text.split()))
     assert spoken or page != "minatar5"  # the others speak of none
     assert not [interval for interval in spoken if interval not in tables]
+
+
+def test_exact_imputation_again_is_as_the_page_says() -> None:
+    """Final scores over three seeds, and the speeds of the pairs that there are (scipy.md)."""
+    runs = {run.key: run for run in read_runs(ROOT / "docs/results/scipy/again/runs.json")[0]}
+    page = " ".join((ROOT / "docs/results/scipy.md").read_text(encoding="utf-8").split())
+    ratios = []
+    for env in ("minatar/breakout", "minatar/space_invaders"):
+        mean, error = mean_and_error([runs["ER-DQN", env, seed].final for seed in range(3)])
+        assert f"{mean:.2f} ± {error:.2f}" in page
+        exact, scipy = (runs[agent, env, 0].timing for agent in ("ER-DQN", "ER-DQN (scipy-root)"))
+        assert exact is not None
+        assert scipy is not None
+        ratios.append(f"{scipy.seconds / exact.seconds:.1f}")
+    assert f"{' and '.join(ratios)} times as many agent steps a second" in page
 
 
 def test_the_laws_that_agents_learnt_are_as_the_page_says() -> None:
