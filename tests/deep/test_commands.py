@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from edrl import Quantiles, cli
+from edrl import Quantiles, __version__, cli
 from edrl.commands import film
 from edrl.commands.evaluate import Evaluate
 from edrl.commands.play import Play, picture
@@ -69,6 +69,12 @@ def test_training_says_what_it_came_to_and_what_it_will_not_do(
     warned = _printed(capsys)
     assert "GB of memory, but 0.0 GB are free" in warned
     assert "the first would come after 1,000 steps" in warned
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["edrl", "--version"])
+    cli.main()
+    assert capsys.readouterr().out == f"edrl {__version__}\n"
 
 
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

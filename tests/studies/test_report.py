@@ -179,6 +179,26 @@ def test_learnt_laws_stand_beside_the_returns(out: Path) -> None:
     assert "pongER-DQN1.51.250.50.492%" in text_of(out / "index.html")
 
 
+@pytest.mark.parametrize(
+    ("spreads", "labels"),
+    [
+        ((0.15, 1.4), {"0.2", "0.5", "1"}),
+        ((0.05, 30.0), {"0.1", "1", "10"}),
+    ],
+)
+def test_a_ratio_of_widths_can_be_read_off(spreads: tuple[float, float], labels: set[str]) -> None:
+    """Between powers of ten, too, where there is but one of them."""
+    rows = {"agent": ["QR-DQN", "ER-DQN"], "env": ["pong"] * 2, "spread": list(spreads), "scatter": [1.0, 1.0]}
+    with style.applied():
+        figure = figures.calibration(rows).figure
+        figure.canvas.draw()
+        axis = figure.axes[0].xaxis
+        low, high = figure.axes[0].get_xlim()
+        ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        shown = {tick.label1.get_text() for tick in ticks if low <= tick.get_loc() <= high}
+    assert shown - {""} == labels
+
+
 def test_speed_counts_steps_once(out: Path) -> None:
     speed = read_csv(out / "data" / "speed.csv")
     run = select(speed, agent="QR-DQN", env="pong", seed=0)
