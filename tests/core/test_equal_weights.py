@@ -30,7 +30,7 @@ FAMILIES = {"expectiles": Expectiles(7), "huber": HuberQuantiles(7)}
 
 @dataclass(frozen=True)
 class LossOnly(Statistics):
-    """Expectiles from their loss alone: the score comes by autodiff, and there is no `numpy_score`."""
+    """Expectiles from their loss alone: the score comes by autodiff, and there is no `numpy_conditions`."""
 
     taus: tuple[float, ...]
     strategy: Any = None
@@ -55,7 +55,7 @@ def random_values(family: Statistics, seed: int, batch: int = BATCH) -> np.ndarr
 
 def objective(family: Any, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
     """Equation (8) row by row, in plain NumPy."""
-    rows = [np.sum(family.numpy_score(v, z).mean(-1) ** 2) for v, z in zip(values, np.asarray(atoms), strict=True)]
+    rows = [np.sum(family.numpy_conditions(v, len(z))(z) ** 2) for v, z in zip(values, np.asarray(atoms), strict=True)]
     return np.array(rows)
 
 
@@ -180,7 +180,10 @@ def test_jit_and_vmap_agree_with_batches():
 
 
 def test_scipy_root_is_the_papers_call():
-    """`scipy.optimize.root` with default parameters, on Equation (7) written out here, started at the values."""
+    """`scipy.optimize.root` with default parameters, on Equation (7) written out here, started at the values.
+
+    Where it finds no root, its last iterate depends on the last bit of Equation (7): both round it in the same way.
+    """
     family = Expectiles(5)
     taus = np.array(family.taus)[:, None]
     values = random_values(family, 8, 6)

@@ -1,5 +1,6 @@
 """Expectiles (Definition 3.3): quantiles' siblings whose middle one is the mean."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +72,16 @@ class Expectiles(Statistics):
     def places(self, values: Any) -> Any:
         return jnp.asarray(values)
 
-    def numpy_score(self, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-        """`score` for one row on the host: what SciPy's solvers call thousands of times."""
-        error = atoms[None, :] - values[:, None]
-        taus = np.asarray(self.taus)[:, None]
-        return -2 * np.where(error > 0, taus, 1 - taus) * error
+    def numpy_conditions(self, values: np.ndarray, samples: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Equation (7) for one row on the host: from atoms [samples] to the mean scores [K].
+
+        SciPy's solvers call it hundreds of times a row, so all that does not depend on the atoms is done once.
+        """
+        taus, places = np.asarray(self.taus)[:, None], np.asarray(values)[:, None]
+        above, below = -2 * taus, -2 * (1 - taus)
+
+        def conditions(atoms: np.ndarray) -> np.ndarray:
+            error = atoms - places
+            return np.asarray(np.add.reduce(np.where(error > 0, above, below) * error, axis=1) / samples)
+
+        return conditions

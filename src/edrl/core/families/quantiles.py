@@ -1,5 +1,6 @@
 """Quantiles and Huber quantiles (Equations (4) and (11))."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,11 +112,17 @@ class HuberQuantiles(Statistics):
         taus = jnp.asarray(self.taus, error.dtype)[:, None]
         return -jnp.where(error > 0, taus, 1 - taus) * jnp.clip(error, -self.kappa, self.kappa)
 
-    def numpy_score(self, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-        """`score` for one row on the host: what SciPy's solvers call thousands of times."""
-        error = atoms[None, :] - values[:, None]
-        taus = np.asarray(self.taus)[:, None]
-        return -np.where(error > 0, taus, 1 - taus) * np.clip(error, -self.kappa, self.kappa)
+    def numpy_conditions(self, values: np.ndarray, samples: int) -> Callable[[np.ndarray], np.ndarray]:
+        """The mean scores [K] as a function of atoms [samples], for one row on the host: for SciPy's solvers."""
+        taus, places = np.asarray(self.taus)[:, None], np.asarray(values)[:, None]
+        above, below = -taus, -(1 - taus)
+
+        def conditions(atoms: np.ndarray) -> np.ndarray:
+            error = atoms - places
+            capped = np.minimum(np.maximum(error, -self.kappa), self.kappa)
+            return np.asarray(np.add.reduce(np.where(error > 0, above, below) * capped, axis=1) / samples)
+
+        return conditions
 
     def places(self, values: Any) -> Any:
         return jnp.asarray(values)

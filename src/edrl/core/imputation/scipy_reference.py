@@ -80,9 +80,9 @@ def solve_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The atoms [..., N] for values [..., K], row by row in float64, and whether SciPy reported success [...].
 
-    A family may offer `numpy_score(values [K], atoms [N]) -> [K, N]`, as a user of plain NumPy and SciPy
-    would write it. Otherwise its JAX score is called, which is far slower for such small arrays, and which JAX
-    advises against where this runs as a callback of a compiled function.
+    A family may offer `numpy_conditions(values [K], N)`, which gives the left-hand sides of Equation (7) as a function
+    of the atoms [N], as a user of plain NumPy and SciPy would write it. Otherwise its JAX score is called, which is far
+    slower for such small arrays, and which JAX advises against where this runs as a callback of a compiled function.
 
     With several processes the rows are dealt out to them, and the answer is the same; the first call starts them,
     which takes seconds, and they stay for later ones.
@@ -103,14 +103,14 @@ def solve_rows(
             np.concatenate(solved).reshape(*values.shape[:-1], count),
             np.concatenate(succeeded).reshape(values.shape[:-1]),
         )
-    score = getattr(family, "numpy_score", family.score)
+    make_conditions = getattr(family, "numpy_conditions", functools.partial(_jax_conditions, family))
     rows = values.reshape(-1, size)
     atoms, success = np.empty((len(rows), count)), np.empty(len(rows), bool)
     # Overflow is part of the game for absurd values: what is not finite is replaced below.
     with np.errstate(all="ignore"):
         for row, row_values in enumerate(rows):
             start = _start(row_values, count)
-            conditions = functools.partial(_conditions, score, row_values)
+            conditions = make_conditions(row_values, count)
             if method == "root":
                 result = scipy.optimize.root(conditions, start)
             else:
@@ -141,14 +141,15 @@ def _end_later() -> None:
     later.start()
 
 
-def _conditions(score: Callable[..., np.ndarray], values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+def _jax_conditions(family: Statistics, values: np.ndarray, samples: int) -> Callable[[np.ndarray], np.ndarray]:
     """The left-hand sides of Equation (7): the mean score of each statistic."""
-    return score(values, atoms).mean(axis=-1)
+    return lambda atoms: np.asarray(family.score(values, atoms)).mean(axis=-1)
 
 
 def _sum_of_squares(conditions: Callable[..., np.ndarray], atoms: np.ndarray) -> float:
     """Equation (8)."""
-    return float(np.sum(conditions(atoms) ** 2))
+    found = conditions(atoms)
+    return float(found @ found)
 
 
 def _start(values: np.ndarray, count: int) -> np.ndarray:
