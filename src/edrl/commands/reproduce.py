@@ -110,9 +110,10 @@ def _conclude(console: Console, parts: list[Part], out: Path) -> int:
 
 
 def _claims_table(claims: list[Claim]) -> Table:
-    table = Table("verdict", "claim", "measured", "expected", title="Claims", show_lines=True)
+    table = Table("verdict", "claim", "measured", "expected", "margin", title="Claims", show_lines=True)
     for claim in claims:
         colour = "green" if claim.holds else "yellow" if claim.note else "bold red"
         what = Text(f"{claim.claim}\n").append(f"{claim.id}, {claim.source}", style="dim")
-        table.add_row(Text(claim.verdict, style=colour), what, Text(claim.measured), Text(claim.expected))
+        verdict = Text(claim.verdict, style=colour)
+        table.add_row(verdict, what, Text(claim.measured), Text(claim.expected), claim.margin)
     return table

@@ -1,6 +1,7 @@
 """Processes that experiments run in, and the news of their progress."""
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -31,7 +32,8 @@ def worker_pool(workers: int, listen: Listener, cache: Path) -> Iterator[Callabl
     messages = context.Queue()
     news = threading.Thread(target=_pass_on, args=(messages, listen), daemon=True)
     news.start()
-    pool = ProcessPoolExecutor(max(1, workers), context, _begin, (messages, cache))
+    threads = max(1, (os.cpu_count() or 1) // max(1, workers))
+    pool = ProcessPoolExecutor(max(1, workers), context, _begin, (messages, cache, threads))
     try:
         yield pool.submit
     finally:
@@ -57,9 +59,14 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _begin(messages: Any, cache: Path) -> None:
+def _begin(messages: Any, cache: Path, threads: int) -> None:
     global _messages
     _messages = messages
+    # Before XLA starts: workers share the cores, and compiling in parallel costs more than it brings.
+    os.environ.setdefault("PJRT_NPROC", str(threads))
+    if threads == 1:
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_parallel_codegen_split_count=1".strip()
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends an idle worker

@@ -108,6 +108,7 @@ def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
         _contents(sections),
         *_what_does_not_hold(claims),
         f"<details><summary>All {len(claims)} claims in one table</summary>{_claims_table(claims)}</details>",
+        f"<details><summary>How the limits were set</summary>{_limits(claims)}</details>",
     ]
     for name, group in sections:
         body.append(f'<h2 id="{_anchor(name)}">{html.escape(name)}</h2>')
@@ -176,6 +177,23 @@ def _what_does_not_hold(claims: Sequence[Claim]) -> list[str]:
     return ['<h2 id="against">What does not hold</h2>', _claims_table(against)]
 
 
+def _limits(claims: Sequence[Claim]) -> str:
+    """When each limit was set and why, those that were set after the numbers were seen first."""
+    order = ("seen", "unrecorded", "unseen")
+    rows = [
+        (claim.id, claim.expected, claim.margin, claim.set_on, claim.numbers, claim.reason, claim.earlier)
+        for claim in sorted(claims, key=lambda claim: order.index(claim.numbers))
+    ]
+    head = ("claim", "limit", "margin", "set on", "numbers", "reason", "earlier")
+    text = (
+        "A margin is the factor by which the tightest number of a claim clears its limit. Numbers: seen, the limit was"
+        " set, or moved, when they were known (marked † above); unrecorded, it came with the first version of its part;"
+        " unseen, it was written down before the numbers were measured. An = marks definitions and identities, which"
+        " check our code and are not counted as evidence."
+    )
+    return f"<p>{html.escape(text)}</p>{table(head, rows, scroll=True)}"
+
+
 def _contents(sections: Sequence[tuple[str, Sequence[Entry]]]) -> str:
     items = []
     for _, group in sections:
@@ -199,18 +217,23 @@ def _entry(entry: Entry) -> str:
 
 
 def _claims_table(claims: Sequence[Claim]) -> str:
-    head = "<thead><tr><th>verdict</th><th>claim</th><th>measured</th><th>expected</th><th>source</th></tr></thead>"
+    names = ("verdict", "claim", "measured", "expected", "margin", "source")
+    head = f"<thead><tr>{''.join(f'<th>{name}</th>' for name in names)}</tr></thead>"
     return f'<table class="claims">{head}<tbody>{"".join(map(_claim_row, claims))}</tbody></table>'
 
 
 def _claim_row(claim: Claim) -> str:
-    kind, mark = ("holds", "✓") if claim.holds else ("known", "✗") if claim.note else ("fails", "✗")
+    kind = "holds" if claim.holds else "known" if claim.note else "fails"
+    mark = "✗" if not claim.holds else "✓" if claim.kind == "evidence" else "="
     note = f'<br><span class="soft">Why not: {html.escape(claim.note)}</span>' if claim.note and not claim.holds else ""
+    history = html.escape(claim.limit_history)
+    dagger = f' <abbr title="{history}">{"†" if claim.numbers == "seen" else "°"}</abbr>' if history else ""
     return (
         f'<tr><td class="verdict {kind}">{mark} {html.escape(claim.verdict)}</td>'
         f"<td>{html.escape(claim.claim)}{note}</td>"
         f'<td data-label="measured">{html.escape(claim.measured)}</td>'
-        f'<td data-label="expected">{html.escape(claim.expected)}</td>'
+        f'<td data-label="expected">{html.escape(claim.expected)}{dagger}</td>'
+        f'<td data-label="margin">{html.escape(claim.margin)}</td>'
         f'<td class="soft" data-label="source">{html.escape(claim.source)}</td></tr>'
     )
 
