@@ -112,9 +112,10 @@ def explained(new: np.ndarray, possible: Iterator[tuple[int, int, np.ndarray]]) 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_one_step_is_the_gradient_at_the_visited_pair(family: Statistics) -> None:
-    """Algorithm 2. As values are random and the next action is mostly forced, no outcome is possible in which gamma
+    """Equation (9) and Algorithm 2, against the gradient of each loss by hand.
 
-    comes twice or not at all, another action is bootstrapped from, something follows the end, or another pair learns.
+    As values are random and the next action is mostly forced, no outcome is possible in which gamma comes twice or
+    not at all, another action is bootstrapped from, something follows the end, or another pair learns.
     """
     values = random_values(family)
     learnt = learn(family, 1, step_size=0.3, initial=values, policy=FORCED)
@@ -151,19 +152,89 @@ def with_densities() -> MDP:
 
 
 @pytest.mark.parametrize(
-    ("name", "step_size"), [("mean", 0.5), ("categorical", 0.5), ("quantiles", 2.0), ("expectiles", 1.0)]
+    ("name", "step_size", "parameters"),
+    [
+        ("mean", 0.5, "values"),
+        ("categorical", 0.5, "values"),
+        ("quantiles", 2.0, "values"),
+        ("expectiles", 1.0, "values"),
+        ("logits", 5.0, "outputs"),
+    ],
 )
-def test_learning_converges_to_the_fixed_point_of_dynamic_programming(name: str, step_size: float) -> None:
-    """With step sizes that decay as n^-0.7, the runs average to what Algorithm 1 finds, within 5 standard errors."""
-    mdp, family = with_densities() if name == "quantiles" else task(), FAMILIES[name]
+def test_learning_converges_to_the_fixed_point_of_dynamic_programming(
+    name: str, step_size: float, parameters: Any
+) -> None:
+    """With step sizes that decay as n^-0.7, the runs average to what Algorithm 1 finds, within 5 standard errors.
+
+    A softmax reaches a probability of 0 in the limit only, as slowly as the logarithm of time. So logits have a
+    support on which every point has some mass at the fixed point.
+    """
+    mdp = with_densities() if name in ("quantiles", "logits") else task()
+    family = Categorical(np.linspace(0, 2, 4)) if name == "logits" else FAMILIES[name]
     target = dp.evaluate(mdp, POLICY, family).values[:END]
-    runs = learn(family, 12_000, mdp=mdp, step_size=step_size, decay=0.7).final()[0][:, :END]
+    options: dict[str, Any] = {"mdp": mdp, "step_size": step_size, "decay": 0.7, "parameters": parameters}
+    runs = learn(family, 12_000, **options).final()[0][:, :END]
     error = np.abs(runs.mean(axis=0) - target)
     standard_error = runs.std(axis=0, ddof=1) / np.sqrt(SEEDS)
     assert (error <= 5 * standard_error + 1e-6).all()
     # That says something: the runs have come a long way, and agree.
     away = np.abs(family.evaluate(Particles(np.zeros(1))) - target)
     assert standard_error.max() < 0.02 * away.max()
+
+
+@pytest.mark.parametrize("name", ["moments", "quantiles", "expectiles"])
+@pytest.mark.parametrize("control", [None, "q-learning"])
+def test_outputs_behind_an_identity_link_are_values(name: str, control: Any) -> None:
+    """Where `link` changes nothing, learning the outputs is learning the values, from the same start."""
+    family = FAMILIES[name]
+    options: dict[str, Any] = {"step_size": 0.1} | ({} if control is None else {"control": control})
+    values, outputs = (learn(family, 50, parameters=which, **options) for which in ("values", "outputs"))
+    np.testing.assert_array_equal(outputs.values, values.values)
+    np.testing.assert_array_equal(outputs.visits, values.visits)
+
+
+def projected(support: np.ndarray, atoms: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """Equation (12) by hand: each atom's mass is split between its two neighbours on the support."""
+    found = np.zeros(len(support))
+    for z, p in zip(np.clip(atoms, support[0], support[-1]), probs, strict=True):
+        k = min(int(np.searchsorted(support, z, side="right")) - 1, len(support) - 2)
+        up = (z - support[k]) / (support[k + 1] - support[k])
+        found[k] += p * (1 - up)
+        found[k + 1] += p * up
+    return found
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
+
+
+def test_one_step_on_logits_is_the_gradient_of_the_kl_loss() -> None:
+    """Appendix A.2: the gradient of KL(Pi_C target || softmax(logits)) in the logits is softmax(logits) - Pi_C target.
+
+    The visited pair's values become the cumulative sums of softmax(logits - rate * gradient), and no other's change.
+    """
+    family, mdp, rate = FAMILIES["categorical"], task(), 0.7
+    assert isinstance(family, Categorical)
+    support = np.array(family.support)
+    logits = np.random.default_rng(3).normal(size=(STATES, ACTIONS, len(support)))
+    probs = softmax(logits)
+    options: dict[str, Any] = {"parameters": "outputs", "step_size": rate, "policy": FORCED}
+    learnt = learn(family, 1, initial=logits, **options)
+    before = np.cumsum(probs, axis=-1)[..., :-1]
+    for final, visits in zip(learnt.final()[0], learnt.visits[0], strict=True):
+        x, a = map(int, np.argwhere(visits)[0])
+        np.testing.assert_allclose(final[visits == 0], before[visits == 0], atol=1e-15)
+        possible = []
+        for b, reward in itertools.product(range(2), range(2)):
+            y = mdp.successors[x, a, b]
+            for following in np.flatnonzero(FORCED[y]):
+                atoms = np.zeros(len(support)) if mdp.terminal[y] else support
+                atoms = mdp.rewards.atoms[x, a, b, reward] + mdp.gamma * atoms
+                target = projected(support, atoms, probs[y, following])
+                moved = logits[x, a] - rate * (probs[x, a] - target)
+                possible.append((int(y), int(following), np.cumsum(softmax(moved))[:-1]))
+        assert explained(final[x, a], iter(possible)), (x, a)
 
 
 def test_constant_step_sizes_forget_and_decaying_ones_average() -> None:
@@ -350,6 +421,9 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
         ({"policy": Mean()}, "policy = 'Mean' is not valid: these are statistics"),
         ({"control": "sarsa", "risk": "cvar"}, "risk = 'cvar'"),
         ({"policy": 0, "sampling": "replay"}, "sampling = 'replay'"),
+        ({"policy": 0, "parameters": "logits"}, "parameters = 'logits' is not valid: it must be 'values' or 'outputs'"),
+        ({"policy": 0, "parameters": "outputs", "initial": np.zeros((STATES, ACTIONS, 2))}, r"initial\.shape"),
+        ({"policy": 0, "parameters": "outputs", "initial": np.full((STATES, ACTIONS, 1), np.nan)}, "initial = "),
         ({"policy": 0, "steps": 0}, "steps = 0"),
         ({"policy": 0, "step_size": 0.0}, r"step_size = 0\.0"),
         ({"policy": 0, "step_size": []}, r"\(step_size, seeds\)"),

@@ -1,8 +1,8 @@
 """Temporal-difference learning of statistics from sampled transitions: Algorithm 2 for every family.
 
 One transition takes one straight way: `sample (x, a, r, x', a') -> impute(values at x', a') -> r + gamma z ->
-gradient of the loss at (x, a) -> values(x, a)`. All steps are one compiled loop, mapped over step sizes and
-seeds.
+gradient of the loss at (x, a) -> parameters(x, a)`. The parameters are the values themselves, or the raw
+outputs that a network would have for them. All steps are one compiled loop, mapped over step sizes and seeds.
 """
 
 import functools
@@ -32,6 +32,7 @@ _STEPS_AT_ONCE = 10_000  # between two steps of the progress bar
 
 Sampling = Literal["trajectory", "uniform", "all"]
 Control = Literal["q-learning", "sarsa"]
+Parameters = Literal["values", "outputs"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ class Learnt:
 class _State(NamedTuple):
     """Where a run is."""
 
-    values: Any  # [S, A, K]
+    parameters: Any  # [S, A, K], or [S, A, num_outputs]
     visits: Any  # [S, A]
     state: Any  # of the trajectory
     action: Any  # what it does there
-    ended: Any  # whether it starts anew instead
+    ended: Any  # whether it starts again instead
 
 
 @in_float64
@@ -72,6 +73,7 @@ def learn(
     control: Control | None = None,
     epsilon: float | None = None,
     risk: Callable[[Particles], Any] | None = None,
+    parameters: Parameters = "values",
     initial: Any = None,
     record_every: int | None = None,
     progress: bool = False,
@@ -84,8 +86,14 @@ def learn(
 
     The n-th update of a pair moves its values by `step_size * n**-decay` times the loss's gradient, which is
     2 (v - z) where the loss is a square: there step_size = 1/2 and decay = 1 take the average. Samples come
-    from a "trajectory" (from the start distribution, anew after each end), from "uniform" random pairs, or
+    from a "trajectory" (from the start distribution, and again after each end), from "uniform" random pairs, or
     for "all" pairs at every step. Several step sizes, and seeds (a number of them, or a list), run at once.
+
+    What moves are the "values", or with `parameters="outputs"` the raw outputs that a network would have in
+    their place: values are `family.link` of them, and the loss is `family.loss_on_outputs`. For `Categorical`
+    these are logits and the cross-entropy, so this is CDRL by the gradient of the KL loss (Appendix A.2).
+    `initial` are values [S, A, K], by default those of a zero return, or outputs [S, A, num_outputs], by
+    default zero.
     """
     check_family(family)
     if control not in (None, "q-learning", "sarsa"):
@@ -99,6 +107,8 @@ def learn(
     check_risk(risk)
     if sampling not in ("trajectory", "uniform", "all"):
         raise fail("sampling", sampling, "it must be 'trajectory', 'uniform' or 'all'")
+    if parameters not in ("values", "outputs"):
+        raise fail("parameters", parameters, "it must be 'values' or 'outputs'")
     steps = check_count("steps", steps, 1)
     check_number("decay", decay, 0.0, 1.0)
     check_number("epsilon", epsilon, 0.0, 1.0)
@@ -114,8 +124,8 @@ def learn(
         raise fail("record_every", block, f"it must divide the number of steps, {steps}")
 
     chosen = None if policy is None else as_policy(mdp, policy)
-    learner = _Learner(mdp, family, chosen, epsilon, decay, sampling, control, risk)
-    state = _begin(initial_values(mdp, family, initial), (len(alphas), len(keys)))
+    learner = _Learner(mdp, family, chosen, epsilon, decay, sampling, control, risk, parameters)
+    state = _begin(_initial(mdp, family, parameters, initial), (len(alphas), len(keys)))
     marks = range(block, steps + 1, block)
     stops = sorted({*marks, *range(_STEPS_AT_ONCE, steps, _STEPS_AT_ONCE)})
     history = []
@@ -123,7 +133,7 @@ def learn(
         for first, last in itertools.pairwise([0, *stops]):
             state = _run(learner, alphas, keys, state, first, last)
             if last in marks:
-                history.append(np.asarray(state.values))
+                history.append(np.asarray(learner.values(state.parameters)))
             advance(last - first, "")
     lost = ~np.isfinite(history[-1]).all(axis=(2, 3, 4))  # [step sizes, seeds]
     if lost.any():
@@ -143,20 +153,30 @@ class _Learner(eqx.Module):
     sampling: Sampling = eqx.field(static=True)
     control: Control | None = eqx.field(static=True)
     risk: Callable[[Particles], Any] | None = eqx.field(static=True)
+    parameters: Parameters = eqx.field(static=True)
+
+    def values(self, parameters: Any) -> Any:
+        """The values [..., K] that the parameters stand for."""
+        return parameters if self.parameters == "values" else self.family.link(parameters)
+
+    def loss(self, parameters: Any, target: Particles) -> Any:
+        """The loss of one pair's parameters."""
+        loss = self.family.loss if self.parameters == "values" else self.family.loss_on_outputs
+        return loss(parameters, target)
 
     def step(self, alpha: Any, key: jax.Array, state: _State) -> _State:
         """Choose a pair, or all of them, and learn from a transition."""
         key_choice, key_law = jax.random.split(key)
-        values, visits = state.values, state.visits
+        parameters, visits = state.parameters, state.visits
         if self.sampling == "all":
             pairs = jnp.arange(visits.size)
             chances = jax.random.uniform(key_choice, (visits.size, 4))
-            update = jax.vmap(functools.partial(self.update, alpha, values, visits))
+            update = jax.vmap(functools.partial(self.update, alpha, parameters, visits))
             keys = jax.random.split(key_law, visits.size)
             learnt, _, _ = update(pairs // visits.shape[1], pairs % visits.shape[1], chances, keys)
             alive = ~jnp.asarray(self.mdp.terminal)[:, None]
-            values = jnp.where(alive[..., None], learnt.reshape(values.shape), values)
-            return state._replace(values=values, visits=visits + alive)
+            parameters = jnp.where(alive[..., None], learnt.reshape(parameters.shape), parameters)
+            return state._replace(parameters=parameters, visits=visits + alive)
 
         chances = jax.random.uniform(key_choice, (7,))
         if self.sampling == "uniform":
@@ -165,27 +185,27 @@ class _Learner(eqx.Module):
         else:
             x = jnp.where(state.ended, _pick(chances[0], self.mdp.start), state.state)
             # Off-policy, or at a start, the action is chosen now; else it is the one bootstrapped from.
-            a = self.behave(values, x, chances[1:3])
+            a = self.behave(parameters, x, chances[1:3])
             a = a if self.control == "q-learning" else jnp.where(state.ended, a, state.action)
-        learnt, after, bootstrap = self.update(alpha, values, visits, x, a, chances[3:], key_law)
+        learnt, after, bootstrap = self.update(alpha, parameters, visits, x, a, chances[3:], key_law)
         ended = jnp.asarray(self.mdp.terminal)[after]
-        return _State(values.at[x, a].set(learnt), visits.at[x, a].add(1), after, bootstrap, ended)
+        return _State(parameters.at[x, a].set(learnt), visits.at[x, a].add(1), after, bootstrap, ended)
 
     def update(
-        self, alpha: Any, values: Any, visits: Any, x: Any, a: Any, chances: Any, key_law: jax.Array
+        self, alpha: Any, parameters: Any, visits: Any, x: Any, a: Any, chances: Any, key_law: jax.Array
     ) -> tuple[Any, Any, Any]:
-        """Algorithm 2 on a sample (x, a, r, x', a'): the new values of (x, a), with x' and a'."""
+        """Algorithm 2 on a sample (x, a, r, x', a'): the new parameters of (x, a), with x' and a'."""
         branch = _pick(chances[0], jnp.asarray(self.mdp.probs)[x, a])
         reward = self.reward(x, a, branch, chances[1], key_law)
         after = jnp.asarray(self.mdp.successors)[x, a, branch]
         greedy = self.control == "q-learning"
-        bootstrap = self.greedy(values, after) if greedy else self.behave(values, after, chances[2:])
-        imputed = self.family.impute(values[after, bootstrap])
+        bootstrap = self.greedy(parameters, after) if greedy else self.behave(parameters, after, chances[2:])
+        imputed = self.family.impute(self.values(parameters[after, bootstrap]))
         ended = jnp.asarray(self.mdp.terminal)[after]
         target = Particles(jnp.where(ended, 0, imputed.atoms), imputed.probs).push(reward, self.mdp.gamma)
-        gradient = jax.grad(self.family.loss)(values[x, a], target)
+        gradient = jax.grad(self.loss)(parameters[x, a], target)  # Equation (9): the target is held fixed
         rate = alpha * (visits[x, a] + 1.0) ** -self.decay
-        return values[x, a] - rate * gradient, after, bootstrap
+        return parameters[x, a] - rate * gradient, after, bootstrap
 
     def reward(self, x: Any, a: Any, branch: Any, chance: Any, key_law: jax.Array) -> Any:
         """A draw from the reward's law, as `MDP.sample_reward`."""
@@ -199,17 +219,17 @@ class _Learner(eqx.Module):
         law = jax.tree.map(here, self.mdp.laws)
         return jnp.where(law.kind == PARTICLES, reward, law.sample(key_law))
 
-    def greedy(self, values: Any, x: Any) -> Any:
+    def greedy(self, parameters: Any, x: Any) -> Any:
         """The action of highest expected return, or risk measure, in x."""
-        return jnp.argmax(worth(self.family, values[x], self.risk)).astype(jnp.int32)
+        return jnp.argmax(worth(self.family, self.values(parameters[x]), self.risk)).astype(jnp.int32)
 
-    def behave(self, values: Any, x: Any, chances: Any) -> Any:
+    def behave(self, parameters: Any, x: Any, chances: Any) -> Any:
         """The action taken in x: the policy's, or the epsilon-greedy one."""
         if self.policy is not None:
             choice = _pick(chances[0], jnp.asarray(self.policy.probs)[x])
             return jnp.asarray(self.policy.actions, jnp.int32)[x, choice]
         random = _pick(chances[0], jnp.ones(self.mdp.num_actions))
-        return jnp.where(chances[1] < self.epsilon, random, self.greedy(values, x))
+        return jnp.where(chances[1] < self.epsilon, random, self.greedy(parameters, x))
 
 
 def _pick(chance: Any, weights: Any) -> Any:
@@ -221,11 +241,25 @@ def _pick(chance: Any, weights: Any) -> Any:
     return jnp.sum(levels <= chance * levels[-1], dtype=jnp.int32)
 
 
-def _begin(values: Any, runs: tuple[int, int]) -> _State:
+def _initial(mdp: MDP, family: Statistics, parameters: Parameters, initial: Any) -> Any:
+    """What the first step starts from: values [S, A, K] or outputs [S, A, num_outputs]."""
+    if parameters == "values":
+        return initial_values(mdp, family, initial)
+    shape = (mdp.num_states, mdp.num_actions, family.num_outputs)
+    outputs = np.zeros(shape) if initial is None else np.asarray(initial, np.float64)
+    if outputs.shape != shape:
+        raise fail("initial.shape", outputs.shape, f"the outputs of all states and actions have the shape {shape}")
+    if not np.isfinite(outputs).all():
+        raise fail("initial", initial, "outputs must be finite")
+    return outputs
+
+
+def _begin(parameters: Any, runs: tuple[int, int]) -> _State:
     """Before the first step, [step sizes, seeds]."""
-    visits = np.zeros((*runs, *values.shape[:2]), np.int32)
+    visits = np.zeros((*runs, *parameters.shape[:2]), np.int32)
     nowhere = np.zeros(runs, np.int32)
-    return _State(np.broadcast_to(values, (*runs, *values.shape)), visits, nowhere, nowhere, np.ones(runs, bool))
+    everywhere = np.broadcast_to(parameters, (*runs, *parameters.shape))
+    return _State(everywhere, visits, nowhere, nowhere, np.ones(runs, bool))
 
 
 @jax.jit
