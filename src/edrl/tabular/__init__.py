@@ -5,9 +5,12 @@ from edrl.tabular.bellman import exact_backup, imputed_backup, solve_moments
 from edrl.tabular.bounds import (
     approximation_error,
     cdrl_bound,
+    cdrl_cramer_bound,
     edrl_bound,
+    edrl_level_bounds,
     measure_decay,
     qdrl_bound,
+    sharper_cdrl_bound,
     sharper_qdrl_bound,
 )
 from edrl.tabular.closedness import bellman_closed
@@ -28,8 +31,10 @@ __all__ = [
     "as_policy",
     "bellman_closed",
     "cdrl_bound",
+    "cdrl_cramer_bound",
     "control",
     "edrl_bound",
+    "edrl_level_bounds",
     "evaluate",
     "exact_backup",
     "imputed_backup",
@@ -39,6 +44,7 @@ __all__ = [
     "qdrl_bound",
     "return_distributions",
     "rollouts",
+    "sharper_cdrl_bound",
     "sharper_qdrl_bound",
     "solve_moments",
     "truth",

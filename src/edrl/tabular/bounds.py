@@ -1,9 +1,11 @@
 """How far learnt statistics are from the true ones (Definition 4.5): bounds, and measurements.
 
-Besides the paper's bounds for CDRL (Theorem 4.6) and QDRL (Theorem 4.7) there are two of our own: a sharper
-one for QDRL, and one for EDRL with exact imputation, for which the paper has none.
+Besides the paper's bounds for CDRL (Theorem 4.6) and QDRL (Theorem 4.7) and an older one for CDRL
+there are three of our own: sharper ones for CDRL and QDRL, and one for EDRL with exact imputation,
+for which the paper has none. docs/edrl-theorem.md proves the last one and its uniform corollary.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +32,43 @@ def cdrl_bound(k: int, gamma: float) -> float:
     return _check_gamma(gamma) / (2 * (1 - gamma) * (k - 1))
 
 
+def cdrl_cramer_bound(k: int, gamma: float) -> float:
+    """sqrt(gamma / ((1 - gamma) (K - 1))): what the bound before Theorem 4.6 says of the same error.
+
+    Rowland et al. (2018, Proposition 3) bound the supremum-Cramér distance of the learnt eta from
+    the true eta_pi: its square is at most h / (1 - gamma), with h = I / (K - 1) the spacing and I
+    the width of the support.
+    (i) The statistic of a cell is the CDF of the projected distribution there. So the mean error is
+    the integral of |F - G| over the support divided by I, where F and G are the CDFs of eta and of
+    Pi eta_pi.
+    (ii) By Jensen's inequality it is at most l2(eta, Pi eta_pi) / sqrt(I).
+    (iii) eta = Pi T eta and Pi eta_pi = Pi T eta_pi, and Pi T contracts the distance by
+    sqrt(gamma). So the squared mean error is at most gamma h / ((1 - gamma) I), and h / I is
+    1 / (K - 1).
+    Where this says anything, that is, where it is below 1, Theorem 4.6 is less than half of it.
+    """
+    check_count("k", k, 2)
+    return math.sqrt(_check_gamma(gamma) / ((1 - gamma) * (k - 1)))
+
+
+def sharper_cdrl_bound(k: int, gamma: float) -> float:
+    """gamma / (2 sqrt(1 - gamma^2) (K - 1)): Theorem 4.6 times sqrt((1 - gamma) / (1 + gamma)).
+
+    (i) The Cramér projection rounds y at random to one of its neighbours in the support, y + e. The
+    mean of e is 0, and that of e^2 is at most h^2 / 4, with h the spacing.
+    (ii) Along one trajectory let G_t be the return from time t on. Let G'_n have the learnt
+    distribution of the pair at time n, and G'_t = R_t + gamma G'_{t+1} + e_t be rounded with fresh
+    randomness. By eta = Pi T eta, each G'_t has the learnt distribution of the pair at time t.
+    (iii) G'_0 - G_0 is the sum of gamma^t e_t for t < n, and a rest of the order of gamma^n. Given
+    all that comes later, e_t has mean 0. So their squares add up, not their sizes, and
+    W1(eta, eta_pi)^2 <= E[(G'_0 - G_0)^2] <= h^2 / (4 (1 - gamma^2)) for n to infinity.
+    (iv) As in Theorem 4.6, the error is W1(Pi T eta, Pi T eta_pi) / I <= gamma W1(eta, eta_pi) / I,
+    with I = (K - 1) h the width of the support.
+    """
+    check_count("k", k, 2)
+    return _check_gamma(gamma) / (2 * math.sqrt(1 - gamma**2) * (k - 1))
+
+
 def qdrl_bound(k: int, gamma: float, max_reward: float) -> float:
     """Theorem 4.7: 2 Rmax (5 - 2 gamma) / ((1 - gamma)^2 K), for K mid-quantiles."""
     check_count("k", k, 1)
@@ -40,37 +79,57 @@ def qdrl_bound(k: int, gamma: float, max_reward: float) -> float:
 def sharper_qdrl_bound(k: int, gamma: float, max_reward: float) -> float:
     """Rmax (2 - gamma) / ((1 - gamma)^2 K): Theorem 4.7 with a constant five to six times smaller.
 
-    A mid-quantile halves its cell, so W1(Pi mu, mu) <= I/(2K) for a law mu of width I, half of Lemma B.2 (i).
-    For the learnt eta = Pi T eta and the true eta_pi, W1(eta, eta_pi) <= W1(Pi T eta, T eta) + W1(T eta, T
-    eta_pi) <= I/(2K) + gamma W1(eta, eta_pi), so it is at most I/(2K (1 - gamma)). The error is W1(eta, Pi
-    eta_pi), which is at most I/(2K) more, and I = 2 Rmax/(1 - gamma).
+    A mid-quantile halves its cell, so W1(Pi mu, mu) <= I/(2K) for a distribution mu of width I,
+    half of Lemma B.2 (i). For the learnt eta = Pi T eta and the true eta_pi, W1(eta, eta_pi) is at
+    most W1(Pi T eta, T eta) + W1(T eta, T eta_pi) <= I/(2K) + gamma W1(eta, eta_pi), so it is at
+    most I/(2K (1 - gamma)). The error is W1(eta, Pi eta_pi), which is at most I/(2K) more, and I is
+    2 Rmax/(1 - gamma).
     """
     check_count("k", k, 1)
     check_number("max_reward", max_reward, 0.0)
     return max_reward * (2 - _check_gamma(gamma)) / ((1 - gamma) ** 2 * k)
 
 
-def edrl_bound(taus: Sequence[float] | np.ndarray, gamma: float, max_reward: float) -> float:
-    """A bound for EDRL with exact imputation that stays within the range of returns (`impute="exact-knots"`).
+def edrl_level_bounds(
+    taus: Sequence[float] | np.ndarray, gamma: float, max_reward: float, within_range: bool = False
+) -> np.ndarray:
+    """How far learnt expectiles [K] can be from the true ones: EDRL with any exact imputation.
 
-    Let P(x) = E[(x - Z)+], d = sup |P - P'|, I = 2 Rmax/(1 - gamma), and Delta the widest step of 0, tau_1,
-    ..., tau_K, 1, with 1/2 among the taus.
-    (i) T contracts d by gamma.
-    (ii) Imputation keeps P at the expectiles. Between two of them below the mean, P grows by at most I Delta:
-    P = tau E|Z - x| implies dP/dtau <= E|Z - x|/(1 - tau), where E|Z - x| <= I/(1 + 2 sqrt(tau (1 - tau))).
-    Above the mean E[(Z - x)+] falls in the same way. So imputation moves a law by d <= I Delta, and with (i)
-    the learnt distributions are within I Delta/(1 - gamma) of the true ones, and gamma times that backed up.
-    (iii) As the means agree, expectiles differ by at most d |1 - 2 tau|/min(tau, 1 - tau), and by at most I.
-    With the midpoints as taus this is O(log K / K).
+    The bound for the level tau is
+
+        gamma kappa Delta I / (1 - gamma) * |1 - 2 tau| / min(tau, 1 - tau),
+
+    or I, if that is less. I = 2 Rmax / (1 - gamma) is the width of the range of returns, Delta the
+    widest step of 0, tau_1, ..., tau_K, 1, and kappa = 1 / (1 - 2 max(tau_1, 1 - tau_K)).
+
+    Let P(x) = E[(x - Z)+] and d = sup |P - P'|. In short (docs/edrl-theorem.md has the proof):
+    (i) Learnt expectiles stay in the range of returns, of width I, wherever the imputed atoms are.
+    (ii) Two distributions with the same expectiles have d <= kappa Delta I. They agree in P at all
+    expectiles but the mean, where P is free. On either side of it, both lie between P at the next
+    expectile and one common chord.
+    (iii) The Bellman operator contracts d by gamma. So the learnt distributions are within kappa
+    Delta I / (1 - gamma) of the true ones, and gamma times that after a backup.
+    (iv) As the means agree, expectiles differ by at most d |1 - 2 tau| / min(tau, 1 - tau).
+
+    With `within_range` the imputed atoms must lie in the range of returns, as those of
+    "exact-knots" do. Then kappa is 1. Midpoints have kappa Delta = 1 / (K - 1).
     """
     levels = np.asarray(check_taus(taus))
     check_number("max_reward", max_reward, 0.0)
-    if not (levels == 0.5).any() or len(levels) < 3:
-        raise fail("taus", taus, "at least three levels are needed, 1/2 among them: the argument rests on the mean")
+    if not ((levels == 0.5).any() and levels[0] < 0.5 < levels[-1]):
+        right = "1/2 must be among them, with a level on either side: the argument rests on the mean"
+        raise fail("taus", taus, right)
     width = 2 * max_reward / (1 - _check_gamma(gamma))
-    distance = gamma * width * np.diff(levels, prepend=0.0, append=1.0).max() / (1 - gamma)
-    errors = distance * np.abs(1 - 2 * levels) / np.minimum(levels, 1 - levels)
-    return float(np.minimum(errors, width).mean())
+    kappa = 1.0 if within_range else 1 / (1 - 2 * max(levels[0], 1 - levels[-1]))
+    distance = gamma * kappa * np.diff(levels, prepend=0.0, append=1.0).max() * width / (1 - gamma)
+    return np.minimum(distance * np.abs(1 - 2 * levels) / np.minimum(levels, 1 - levels), width)
+
+
+def edrl_bound(
+    taus: Sequence[float] | np.ndarray, gamma: float, max_reward: float, within_range: bool = False
+) -> float:
+    """The mean of `edrl_level_bounds`, for the error of Definition 4.5: O(log K / K) for midpoints."""
+    return float(edrl_level_bounds(taus, gamma, max_reward, within_range).mean())
 
 
 @dataclass(frozen=True)
@@ -97,8 +156,8 @@ def approximation_error(
     """sup over (x, a) of the mean over k of |s_k(eta_pi(x, a)) - learnt value| (Definition 4.5).
 
     The learnt values are the fixed point of `dp.evaluate`. `truth` is a `Truth`, or true statistics
-    [S, A, K] where they are known; by default it is computed with `atoms` atoms. Continuous rewards count as
-    discretised, for both.
+    [S, A, K] where they are known; by default it is computed with `atoms` atoms. Continuous rewards
+    count as discretised, for both.
     """
     if truth is None:
         truth = return_distributions(mdp, policy, atoms=atoms)
@@ -152,9 +211,9 @@ def measure_decay(
 ) -> Decay:
     """The error of Definition 4.5 for every `make_family(k)` on every MDP, and how fast it falls with k.
 
-    `mdps` are MDPs, or a function from seeds 0, ..., count - 1 to them, as `garnet` is. MDPs of one shape
-    share their compilations. `truths` saves computing the true return distributions again, with `atoms` atoms
-    each.
+    `mdps` are MDPs, or a function from seeds 0, ..., count - 1 to them, as `garnet` is. MDPs of one
+    shape share their compilations. `truths` saves computing the true return distributions again,
+    with `atoms` atoms each.
     """
     if callable(mdps):
         mdps = [mdps(seed) for seed in range(check_count("count", count, 1))]
