@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.interpolate
+import scipy.optimize
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -298,9 +299,9 @@ def test_spline_levels_are_those_of_scipy() -> None:
         assert ((mass_by[0][row] <= oracle + 1e-9) & (oracle - 1e-9 <= mass_by[1][row]))[1:-1].all()
 
 
-def test_a_pair_varies_as_an_even_density() -> None:
-    """Two atoms in each gap [a, b], of mean y and variance (y - a)(b - y)/3, which an even density has; and tails
-    that hold at least half of what their chord allows."""
+def test_a_pair_varies_as_two_even_densities() -> None:
+    """Two atoms in each gap [a, b], of mean y and variance (y - a)(b - y)/3. So do masses that are spread evenly over
+    [a, y] and [y, b]. Tails hold at least half of what their chord allows."""
     family = Expectiles(11)
     values = np.asarray(family.evaluate(distributions(6)))[:16]
     imputed = family.impute(values)
@@ -316,6 +317,129 @@ def test_a_pair_varies_as_an_even_density() -> None:
     for i, rise in ((0, np.diff(p)), (-1, -np.diff(q))):
         share = probs[:, i].sum(-1) / (rise / np.diff(x))[:, i]
         assert ((share > 0.5 - 1e-6) & (share < 1 + 1e-6)).all()
+
+
+def cdf_at(mu: Particles, x: np.ndarray) -> np.ndarray:
+    """P(Z <= x) of distributions [batch] at points x [batch, n]."""
+    return np.sum((np.asarray(mu.atoms)[:, None] <= x[..., None]) * np.asarray(mu.probs)[:, None], axis=-1)
+
+
+def test_levels_at_the_knots_are_those_of_the_page() -> None:
+    """F at the knots as docs/exact-imputation.md has it, with slopes 0 and 1 beyond the outermost chords.
+
+    midpoint: the mean of two slopes. gaps: the parabola through three knots. pairs: midpoint, and at the outermost
+    knots the parabola through three, but at least half of the way to the asymptote's slope is left to the tail.
+    """
+    many = Particles(np.random.default_rng(8).normal(size=(16, 200)))  # so that mass is in every gap, and on no knot
+    values = np.asarray(Expectiles(11).evaluate(many))
+    x, p, _ = knots_of(Expectiles(11), values)
+    g, s = np.diff(x), np.diff(p) / np.diff(x)
+    s = np.pad(s, [(0, 0), (1, 1)], constant_values=(0, 1))
+    midpoint = (s[:, :-1] + s[:, 1:]) / 2
+    gaps, pairs = midpoint.copy(), midpoint.copy()
+    gaps[:, 1:-1] = (g[:, 1:] * s[:, 1:-2] + g[:, :-1] * s[:, 2:-1]) / (g[:, 1:] + g[:, :-1])
+    first = g[:, 0] / (g[:, 0] + g[:, 1]) * (s[:, 2] - s[:, 1])
+    last = g[:, -1] / (g[:, -2] + g[:, -1]) * (s[:, -2] - s[:, -3])
+    pairs[:, 0] = s[:, 1] - np.minimum(first, s[:, 1] / 2)
+    pairs[:, -1] = s[:, -2] + np.minimum(last, (1 - s[:, -2]) / 2)
+    for rule, expected in {"midpoint": midpoint, "gaps": gaps, "pairs": pairs}.items():
+        imputed = Expectiles(11, impute=ExactExpectiles(rule)).impute(values)  # type: ignore[arg-type]
+        np.testing.assert_allclose(cdf_at(imputed, x), expected, atol=1e-7)
+
+
+def test_how_far_out_the_rules_put_mass() -> None:
+    """`knots` stays between the least and the greatest atom of every distribution with these expectiles; the default
+    goes beyond the outermost knot at most 2 (1 + 1 / sqrt 3) times as far as `knots`."""
+    mu = distributions(9)
+    values = np.asarray(Expectiles(11).evaluate(mu))
+    x, slack = knots_of(Expectiles(11), values)[0], 1e-7 * spread(values)
+
+    def ends(of: Particles) -> tuple[np.ndarray, np.ndarray]:
+        atoms, heavy = np.asarray(of.atoms), np.asarray(of.probs) > 0
+        return np.where(heavy, atoms, np.inf).min(-1), np.where(heavy, atoms, -np.inf).max(-1)
+
+    (low, high), (first, last) = ends(mu), ends(Expectiles(11, impute=ExactExpectiles("knots")).impute(values))
+    assert ((low - slack <= first) & (last <= high + slack)).all()
+    farthest = ends(Expectiles(11).impute(values))
+    factor = 2 * (1 + 3**-0.5) * (1 + 1e-6)
+    assert (x[:, 0] - farthest[0] <= factor * (x[:, 0] - first) + slack).all()
+    assert (farthest[1] - x[:, -1] <= factor * (last - x[:, -1]) + slack).all()
+
+
+def in_some_distribution(values: np.ndarray, taus: np.ndarray, reach: float) -> bool:
+    """Linear programming: weights of a grid, up to `reach` beyond the values, with which these are its expectiles."""
+    low, high = values.min(), values.max()
+    grid = np.unique([low - reach, *np.linspace(low, high, 30), *values, high + reach])
+    apart = grid - values[:, None]
+    conditions = np.where(apart > 0, taus[:, None], 1 - taus[:, None]) * apart
+    conditions /= np.abs(conditions).max(axis=-1, keepdims=True)
+    found = scipy.optimize.linprog(
+        np.zeros(len(grid)), A_eq=np.vstack([conditions, np.ones(len(grid))]), b_eq=[*np.zeros(len(taus)), 1.0]
+    )
+    assert found.status in (0, 2)  # solved, or infeasible
+    return bool(found.status == 0)
+
+
+def room(values: np.ndarray, taus: np.ndarray, mean: float, reach: float) -> float:
+    """The least slack of the theorem's conditions, for returns up to `reach` beyond the values: below 0, one fails."""
+    outer = taus != 0.5
+    tau, x = taus[outer], values[outer] - mean
+    p, width = tau / (2 * tau - 1) * x, np.ptp(values)
+    order = min((np.sign(tau - 0.5) * x).min(), np.diff(x).min()) / width
+    if order <= 0:
+        return float(order)
+    slopes = np.concatenate([p[:1] / reach, np.diff(p) / np.diff(x), 1 - (p - x)[-1:] / reach])
+    return float(np.diff(slopes).min())
+
+
+def most_room(values: np.ndarray, taus: np.ndarray, reach: float) -> float:
+    """`room` at the mean; without it, at the best one: conditions are linear in the mean, so their least is concave."""
+    if 0.5 in taus:
+        return room(values, taus, values[taus == 0.5][0], reach)
+    low, high = values[taus < 0.5].max(), values[taus > 0.5].min()
+    if low >= high:
+        return (high - low) / np.ptp(values)
+    best = scipy.optimize.minimize_scalar(
+        lambda mean: -room(values, taus, mean, reach), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+    )
+    return -float(best.fun)
+
+
+@pytest.mark.parametrize(
+    "taus",
+    [
+        (0.2, 0.5, 0.8),
+        Expectiles(7).taus,
+        (0.1, 0.3, 0.5, 0.7, 0.9),
+        (0.1, 0.2, 0.3, 0.5),
+        (0.5, 0.6, 0.8, 0.99),
+        (0.1, 0.3, 0.6, 0.9),
+        (0.2, 0.3, 0.4, 0.8),
+    ],
+    ids=str,
+)
+def test_values_are_expectiles_if_and_only_if_their_chords_are_convex(taus: tuple[float, ...]) -> None:
+    """The theorem of docs/exact-imputation.md: for expectiles, for those with noise and for random numbers, it says
+    what linear programming says; and imputation is exact on just those. Values close to a limit are left out."""
+    family, level = Expectiles(taus), np.asarray(taus)
+    rng = np.random.default_rng(len(taus))
+    mu = Particles(rng.normal(size=(300, 8)), rng.dirichlet(np.full(8, 0.5), 300))
+    values = np.array(family.evaluate(mu))
+    noise = rng.choice([1e-3, 1e-2, 0.05], size=(100, 1)) * np.ptp(values[100:200], axis=-1, keepdims=True)
+    values[100:200] += noise * rng.normal(size=(100, len(taus)))
+    values[200:] = np.sort(rng.normal(size=(100, len(taus))))
+    residual = np.abs(np.asarray(family.residual(values))).max(axis=-1) / np.ptp(values, axis=-1)
+    verdicts = []
+    for row, off in zip(values, residual, strict=True):
+        reach = 100 * np.ptp(row)
+        on_an_interval, anywhere = (most_room(row, level, far) for far in (reach, np.inf))
+        if abs(on_an_interval) > 1e-5:
+            verdicts.append(on_an_interval > 0)
+            assert in_some_distribution(row, level, reach) == verdicts[-1]
+        if abs(anywhere) > 1e-5:
+            assert (off < 1e-9) == (anywhere > 0)
+    assert len(verdicts) > 200
+    assert 50 < sum(verdicts) < len(verdicts) - 25
 
 
 def test_unknown_levels_are_refused() -> None:
