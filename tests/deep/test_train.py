@@ -427,7 +427,8 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [int(row["step"]) for row in rows] == [50, 100, 150, 200]
     assert rows[0]["loss"] == ""  # nothing learnt yet
-    for name in ("mean_value", "imputation_residual", "inconsistent_share"):  # what they are: test_agent.py
+    # What they are: test_agent.py.
+    for name in ("mean_value", "imputed_mean_shift", "imputation_residual", "inconsistent_share"):
         assert np.isfinite(float(rows[-1][name]))
 
 

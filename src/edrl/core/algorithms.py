@@ -54,19 +54,30 @@ def _categorical(size: int, support: tuple[float, float]) -> Statistics:
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        # Tabular, Sections 2-5.2.
+        # Tabular. EDRL and Huber-QDRL-imputation have imputations of our own; the paper's have names of their own.
         Algorithm("CDRL", "Section 2.2", 51, _categorical, needs_range=True),
         Algorithm("QDRL", "Section 2.2", 11, lambda k, _: Quantiles(k)),
-        Algorithm("EDRL", "Section 3.3", 11, lambda k, _: Expectiles(k)),
+        Algorithm("EDRL", "edrl: Section 3.3 with exact imputation", 11, lambda k, _: Expectiles(k)),
+        Algorithm("EDRL-scipy", "Sections 3.3 and 5.1", 11, lambda k, _: Expectiles(k, impute="scipy-root")),
+        Algorithm("EDRL-samples", "Equation (8), our solver", 11, lambda k, _: Expectiles(k, impute="equal-weights")),
         Algorithm("EDRL-naive", "Section 3.1", 11, lambda k, _: Expectiles(k, impute="as_samples")),
-        Algorithm("Huber-QDRL-imputation", "Section 5.1", 11, lambda k, _: HuberQuantiles(k)),
+        Algorithm("Huber-QDRL-imputation", "edrl: Section 5.1 by maximum entropy", 11, lambda k, _: HuberQuantiles(k)),
+        Algorithm(
+            "Huber-QDRL-samples", "Section 5.1, our solver", 11, lambda k, _: HuberQuantiles(k, impute="equal-weights")
+        ),
         Algorithm("Huber-QDRL-naive", "Section 5.1", 11, lambda k, _: HuberQuantiles(k, impute="as_samples")),
         # Deep, Section 5.3 and Appendix D.
         Algorithm("DQN", "Section 5.3", 1, lambda k, _: Mean()),
         Algorithm("C51", "Section 2.2", 51, _categorical, needs_range=True),
         Algorithm("QR-DQN", "Section 5.3", 200, lambda k, _: ActedOnByAverage(k, impute="as_samples")),
-        Algorithm("QR-DQN-imputation", "Section 5.1", 11, lambda k, _: ActedOnByAverage(k, impute=_QUICK)),
-        Algorithm("ER-DQN", "Section 5.3", 11, lambda k, _: Expectiles(k)),
+        Algorithm(
+            "QR-DQN-imputation",
+            "edrl: Section 5.1 by maximum entropy",
+            11,
+            lambda k, _: ActedOnByAverage(k, impute=_QUICK),
+        ),
+        Algorithm("ER-DQN", "edrl: Section 5.3 with exact imputation", 11, lambda k, _: Expectiles(k)),
+        Algorithm("ER-DQN-scipy", "Section 5.3, Appendix D", 11, lambda k, _: Expectiles(k, impute="scipy-root")),
         Algorithm("ER-DQN-naive", "Appendix D.2", 201, lambda k, _: Expectiles(midpoints(k), impute="as_samples")),
     )
 }

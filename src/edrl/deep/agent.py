@@ -110,13 +110,16 @@ class Agent:
 
     @partial(jax.jit, static_argnames="self")
     def diagnose(self, learner: Learner, batch: Batch) -> dict[str, Any]:
-        """How far the imputed laws are from the statistics that a network put out, and how often they are off; and how
-        much of the targets a support cannot hold."""
+        """How far the imputed distributions are from the statistics that a network put out, and how often they are off;
+        how far their mean is from the one that the statistics encode, which is a bias of all targets; and how much of
+        the targets a support cannot hold."""
         values = self.next_values(learner, batch)
         residual = jnp.abs(self.family.residual(values))
+        mean = self.family.mean(values)
         spread = jnp.max(values, axis=-1) - jnp.min(values, axis=-1)
         found = {
-            "mean_value": jnp.mean(self.family.mean(values)),
+            "mean_value": jnp.mean(mean),
+            "imputed_mean_shift": jnp.mean(self.family.impute(values).mean() - mean),
             "imputation_residual": jnp.mean(residual),
             "inconsistent_share": jnp.mean(jnp.max(residual, axis=-1) > 1e-3 * spread),
         }

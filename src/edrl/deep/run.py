@@ -34,8 +34,8 @@ from edrl.deep.replay import Batch, Replay
 from edrl.deep.segments import Segments
 from edrl.deep.trained import build_agent, restored
 
-METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputation_residual",
-           "inconsistent_share")  # fmt: skip
+METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputed_mean_shift",
+           "imputation_residual", "inconsistent_share")  # fmt: skip
 TIMING = ("step", "seconds")  # the time since the row before; a row of 0 seconds says where a run began or went on
 _MOST_BEYOND = 0.5
 _BEYOND = "most returns to learn from lie beyond the support of c51, and count as its ends: choose another support"
