@@ -59,7 +59,7 @@ def objective(family: Any, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
     return np.array(rows)
 
 
-def test_equation_9_is_not_convex_in_the_atoms():
+def test_equation_8_is_not_convex_in_the_atoms():
     """A midpoint above the chord: the paper's convexity claim fails for one expectile and two samples."""
     family, value = Expectiles((0.1,)), np.zeros((1, 1))
     left, middle, right = (objective(family, value, np.array([[9.0, z]]))[0] for z in (-1.0, 0.0, 1.0))

@@ -3,6 +3,7 @@
 from edrl.experiments import (
     bounds,
     closedness,
+    equation8,
     figure1,
     figure2,
     figure3,
@@ -18,8 +19,10 @@ from edrl.experiments import (
     levels,
     mean_consistency,
     non_uniform,
+    paper_imputation,
     projections,
     quantiles_expectiles,
+    td_fixed_point,
     witnesses,
 )
 from edrl.experiments.experiment import Experiment
@@ -30,6 +33,7 @@ _MODULES = (
     figure3,
     figure4,
     figure5,
+    paper_imputation,
     figure6,
     figure7,
     figure8,
@@ -43,6 +47,8 @@ _MODULES = (
     mean_consistency,
     non_uniform,
     gradients,
+    td_fixed_point,
+    equation8,
     imputation,
     levels,
 )

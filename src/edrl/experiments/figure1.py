@@ -6,6 +6,7 @@ import numpy as np
 
 from edrl import Expectiles
 from edrl.experiments.experiment import Advance, Claim, Drawing, Experiment, Tables, joined, select, table
+from edrl.experiments.thresholds import judged
 from edrl.report import style
 from edrl.tabular import evaluate, imputed_backup, problems
 
@@ -88,21 +89,21 @@ def judge(tables: Tables) -> list[Claim]:
     imputed = max(select(rows, role=role)["residual"].max() for role in ("next", "reset"))
     backed_up = select(rows, role="here")["residual"].max()
     return [
-        Claim(
+        judged(
             "definition-3.4",
             "Definition 3.4",
             "The imputed distributions have the statistics they are imputed from",
             f"off by {imputed:.1e}",
-            "< 1e-12",
-            bool(imputed < 1e-12),
+            imputed,
+            kind="identity",
         ),
-        Claim(
+        judged(
             "equation-6",
             "Equation (6)",
             "Imputing, pushing, mixing and evaluating by hand is the library's backup",
             f"off by {backed_up:.1e}",
-            "< 1e-12",
-            bool(backed_up < 1e-12),
+            backed_up,
+            kind="identity",
         ),
     ]
 

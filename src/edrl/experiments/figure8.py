@@ -4,6 +4,7 @@ import numpy as np
 
 from edrl.experiments import atari
 from edrl.experiments.experiment import Advance, Claim, Drawing, Experiment, Tables, select
+from edrl.experiments.thresholds import judged
 from edrl.report import style
 
 _MEASURES = ("mean", "median", "IQM", "games won")
@@ -74,22 +75,22 @@ def judge(tables: Tables) -> list[Claim]:
     game, top = max(zip(rest["game"], rest["ER-DQN"], strict=True), key=lambda pair: pair[1])
     share = top / (means["ER-DQN"] * len(rest["game"]))
     return [
-        Claim(
+        judged(
             "figure-8-mean",
             "Section 5.3",
             "ER-DQN's mean is a substantial improvement over QR-DQN and ER-DQN-naive",
             f"{100 * (gain[0] - 1):.0f} % and {100 * (gain[1] - 1):.0f} % higher"
             f" ({game.replace('_', ' ')} alone makes {100 * share:.0f} % of ER-DQN's mean)",
-            "> 10 % higher than both",
-            min(gain) > 1.1,
+            {"least ratio of means": min(gain)},
+            kind="identity",
         ),
-        Claim(
+        judged(
             "table-1-wins",
             "Appendix D.4",
             "ER-DQN has the best score on most games",
             ", ".join(f"{agent} {number:.1f}" for agent, number in wins.items()) + " (ties shared)",
-            "ER-DQN > 28.5 of 57",
-            wins["ER-DQN"] > 28.5,
+            {"games of 57": wins["ER-DQN"]},
+            kind="identity",
         ),
     ]
 

@@ -5,26 +5,27 @@ from scipy.stats import expectile as scipy_expectile
 
 from edrl import Expectiles, Particles, Quantiles
 from edrl.experiments.experiment import Advance, Claim, Drawing, Experiment, Tables, select, table
+from edrl.experiments.thresholds import judged
 from edrl.report import style
 
 _TAU = 0.8
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-def _law() -> Particles:
-    """A skewed law with two modes: 400 equally likely atoms."""
+def _outcomes() -> Particles:
+    """A skewed distribution with two modes: 400 equally likely atoms."""
     rng = np.random.default_rng(0)
     return Particles(np.sort(np.concatenate([rng.normal(0, 0.6, 280), 2.5 + rng.exponential(0.8, 120)])))
 
 
 def measure(full: bool, advance: Advance) -> Tables:
-    law = _law()
-    atoms = np.asarray(law.atoms)
-    quantiles, expectiles = (np.asarray(family(_LEVELS).evaluate(law)) for family in (Quantiles, Expectiles))
-    q, e = (float(family((_TAU,)).evaluate(law)[0]) for family in (Quantiles, Expectiles))
+    outcomes = _outcomes()
+    atoms = np.asarray(outcomes.atoms)
+    quantiles, expectiles = (np.asarray(family(_LEVELS).evaluate(outcomes)) for family in (Quantiles, Expectiles))
+    q, e = (float(family((_TAU,)).evaluate(outcomes)[0]) for family in (Quantiles, Expectiles))
     below, above = np.maximum(e - atoms, 0).mean(), np.maximum(atoms - e, 0).mean()
     return {
-        "law": table(atom=atoms, prob=law.probs),
+        "outcomes": table(atom=atoms, prob=outcomes.probs),
         "levels": table(
             tau=_LEVELS,
             quantile=quantiles,
@@ -44,7 +45,7 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    atoms = np.asarray(tables["law"]["atom"])
+    atoms = np.asarray(tables["outcomes"]["atom"])
     cdf = np.arange(1, len(atoms) + 1) / len(atoms)
     at = {name: column[0] for name, column in tables["at_tau"].items()}
     figure, (left, right) = style.axes(1, 2, width=10, height=3.7, sharey=True)
@@ -104,34 +105,37 @@ _CAPTION = (
 
 
 def judge(tables: Tables) -> list[Claim]:
-    at = select(tables["at_tau"])
+    at = {name: float(column[0]) for name, column in select(tables["at_tau"]).items()}
     levels = select(tables["levels"])
-    ratio = at["deviation_below"][0] / at["deviation_above"][0]
+    ratio = at["deviation_below"] / at["deviation_above"]
     off = np.abs(levels["expectile"] - levels["scipy_expectile"]).max()
     return [
-        Claim(
+        judged(
             "appendix-a-quantile",
             "Appendix A.4",
             "At least τ·100 % of the outcomes are at or below the τ-quantile, and it is the least such value",
-            f"P(Z ≤ q) = {at['mass_below_quantile'][0]:.4f}, P(Z < q) = {at['mass_under_quantile'][0]:.4f}",
-            f"≥ {_TAU}, < {_TAU}",
-            bool(at["mass_below_quantile"][0] >= _TAU > at["mass_under_quantile"][0]),
+            f"P(Z ≤ q) = {at['mass_below_quantile']:.4f}, P(Z < q) = {at['mass_under_quantile']:.4f}, τ = {_TAU}",
+            {
+                "τ - P(Z ≤ q)": _TAU - at["mass_below_quantile"],
+                "τ - P(Z < q)": _TAU - at["mass_under_quantile"],
+            },
+            kind="identity",
         ),
-        Claim(
+        judged(
             "appendix-a-expectile",
             "Appendix A.4",
             "Deviations below e average to τ/(1-τ) times those above it",
-            f"{ratio:.12g}",
-            f"{_TAU / (1 - _TAU):.3g}",
-            bool(abs(ratio - _TAU / (1 - _TAU)) < 1e-9),
+            f"{ratio:.12g} times, for τ = {_TAU}",
+            {"distance of the ratio from τ/(1-τ)": abs(ratio - _TAU / (1 - _TAU))},
+            kind="identity",
         ),
-        Claim(
+        judged(
             "definition-3.3",
             "Definition 3.3",
             "Our expectiles agree with scipy.stats.expectile at five levels",
             f"off by {off:.1e}",
-            "< 1e-9",
-            bool(off < 1e-9),
+            off,
+            kind="identity",
         ),
     ]
 
