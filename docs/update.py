@@ -1,16 +1,22 @@
 """Brings a finished report into the documentation: `python docs/update.py [report]`, after `make reproduce`.
 
-Copies the README's pictures, the claims and the tables that they rest on, and writes the README's table of claims.
+`python docs/update.py --full [report-full]` brings in what is finished of the full size, after `make reproduce-full`.
+
+Copies the README's pictures, the claims and the tables that they rest on, writes the table of claims in docs/claims.md,
+and the README's sentence on it.
 """
 
 import json
+import os
+import platform
 import shutil
 import sys
 from pathlib import Path
 
 from edrl.experiments import EXPERIMENTS
 from edrl.experiments.run import is_finished
-from edrl.report.claims import Claim, as_markdown, count_verdicts
+from edrl.report.claims import Claim, as_json, as_markdown, count_verdicts
+from edrl.report.tables import read_csv
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -23,11 +29,31 @@ def read_claims() -> list[Claim]:
     return [Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))]
 
 
-def claims_block(claims: list[Claim]) -> str:
+def summary(claims: list[Claim]) -> str:
     """What stands between the README's marks."""
-    against = as_markdown([claim for claim in claims if not claim.holds])
-    every = f"<details><summary>All {len(claims)} claims</summary>\n\n{as_markdown(claims)}\n</details>"
-    return f"{BEGIN}\n\n{count_verdicts(claims)}:\n\n{against}\n{every}\n\n{END}"
+    return f"{BEGIN}\n{count_verdicts(claims)} ([every claim, with what was measured](docs/claims.md)).\n{END}"
+
+
+def claims_page(claims: list[Claim]) -> str:
+    """The page of all claims."""
+    after = sum(claim.numbers == "seen" for claim in claims)
+    return f"""# Claims
+
+`make reproduce` measures and judges every claim of the paper and our own. {count_verdicts(claims)}.
+
+Each claim is decided by numbers and limits. The limits are in
+[`thresholds.toml`](../src/edrl/experiments/thresholds.toml), with the day on which they were set and the
+reason. A dagger (†) marks the {after} limits that were set or moved when the numbers were known. The margin
+is the factor by which the tightest number of a claim clears its limit. An equals sign marks definitions and
+identities: they check our code, and are not counted as evidence. The tables behind the claims are in
+[tables](tables); a test spoils them claim by claim.
+
+## What does not hold
+
+{as_markdown([claim for claim in claims if not claim.holds])}
+## All claims
+
+{as_markdown(claims)}"""
 
 
 def update(report: Path) -> None:
@@ -46,8 +72,60 @@ def update(report: Path) -> None:
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    README.write_text(before + claims_block(read_claims()) + after, encoding="utf-8")
+    README.write_text(before + summary(read_claims()) + after, encoding="utf-8")
+    (DOCS / "claims.md").write_text(claims_page(read_claims()), encoding="utf-8")
+
+
+def full_page(seconds: dict[str, float], claims: list[Claim], default: list[Claim]) -> str:
+    """The page on the full size: how long it took, and which verdicts differ from the default size."""
+    rows = "\n".join(f"| `{name}` | {time:.0f} |" for name, time in seconds.items())
+    before = {claim.id: claim.holds for claim in default}
+    changed = [claim for claim in claims if claim.holds != before.get(claim.id)]
+    missing = [name for name in EXPERIMENTS if name not in seconds]
+    left = f"Not run yet: {', '.join(missing)}." if missing else "Every part was run."
+    minutes = sum(seconds.values()) / 60
+    system = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+    machine = f"{os.cpu_count()} cores ({system})"
+    return f"""# The full size
+
+`edrl reproduce --full` takes the paper's sizes and many seeds. Its tables are in [tables-full](tables-full),
+its claims in [claims-full.json](claims-full.json). {count_verdicts(claims)}.
+
+Measured in {minutes:.0f} minutes of single processes on {machine}, with other work beside it. {left}
+
+## Verdicts that differ from the default size
+
+{as_markdown(changed) if changed else "None."}
+
+## Time of each part
+
+| part | seconds |
+|---|---|
+{rows}
+"""
+
+
+def update_full(report: Path) -> None:
+    """Copy what is finished of a report of full size."""
+    names = [name for name in EXPERIMENTS if (report / "data" / name / "part.json").exists()]
+    shutil.rmtree(DOCS / "tables-full", ignore_errors=True)
+    seconds, claims = {}, []
+    for name in names:
+        kept = report / "data" / name
+        seconds[name] = json.loads((kept / "part.json").read_text())["seconds"]
+        tables = {path.stem: read_csv(path) for path in kept.glob("*.csv")}
+        claims += EXPERIMENTS[name].judge(tables)
+        (DOCS / "tables-full" / name).mkdir(parents=True)
+        for path in kept.glob("*.csv"):
+            shutil.copy(path, DOCS / "tables-full" / name / path.name)
+    text = json.dumps(as_json(claims), indent=1, ensure_ascii=False) + "\n"
+    (DOCS / "claims-full.json").write_text(text, encoding="utf-8")
+    (DOCS / "full-size.md").write_text(full_page(seconds, claims, read_claims()), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    update(Path(sys.argv[1] if len(sys.argv) > 1 else "report"))
+    arguments = [argument for argument in sys.argv[1:] if argument != "--full"]
+    if "--full" in sys.argv:
+        update_full(Path(arguments[0] if arguments else "report-full"))
+    else:
+        update(Path(arguments[0] if arguments else "report"))
