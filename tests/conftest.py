@@ -1,8 +1,10 @@
 """Shared test settings."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Most of the time goes into compiling. What one process has compiled, the other and the next run need not.
@@ -14,3 +16,13 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("edrl", settings.get_profile("search"), derandomize=True)
 settings.load_profile("edrl")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled_programs() -> Iterator[None]:
+    """Each compiled program holds a few memory maps, of which Linux allows a process 65,530: XLA crashes beyond.
+
+    What a module has compiled is dropped after it. The cache on disk keeps it for those that need it again.
+    """
+    yield
+    jax.clear_caches()
