@@ -159,7 +159,9 @@ def count_verdicts(claims: Sequence[Claim]) -> str:
     identities = [claim for claim in claims if claim.kind == "identity"]
     known = sum(not claim.holds and not claim.failed for claim in evidence)
     failed = sum(claim.failed for claim in claims)
-    parts = [f"{sum(claim.holds for claim in evidence)} of {len(evidence)} claims hold"]
+    parts = []
+    if evidence or not identities:
+        parts.append(f"{sum(claim.holds for claim in evidence)} of {len(evidence)} claims hold")
     if known:
         parts.append(f"{known} {'does' if known == 1 else 'do'} not, for reasons given")
     if identities:
