@@ -132,13 +132,14 @@ class ContinuousLaws(eqx.Module):
 
     def sample(self, key: jax.Array) -> jax.Array:
         """One exact draw from every law of the batch; where the kind is `PARTICLES`, `loc`."""
-        loc, scale = jnp.asarray(self.loc), jnp.asarray(self.scale)
-        # One key serves all kinds: only one of the three draws is used.
-        draws = [
-            draw(key, loc.shape, loc.dtype) for draw in (jax.random.normal, jax.random.uniform, jax.random.exponential)
-        ]
-        chosen = jnp.select([self.kind == NORMAL, self.kind == UNIFORM, self.kind == EXPONENTIAL], draws, 0.0)
-        return loc + scale * chosen
+        loc = jnp.asarray(self.loc)
+        return self.from_standard(standard_draws(key, loc.shape, loc.dtype))
+
+    def from_standard(self, draws: Any) -> jax.Array:
+        """The rewards that belong to draws [3, ...] of the three standard laws."""
+        kinds = [self.kind == NORMAL, self.kind == UNIFORM, self.kind == EXPONENTIAL]
+        chosen = jnp.select(kinds, list(draws), 0.0)
+        return jnp.asarray(self.loc) + jnp.asarray(self.scale) * chosen
 
     def atoms(self, n: int) -> np.ndarray:
         """The atoms [..., n] of all discretised laws, in increasing order for a positive scale."""
@@ -149,6 +150,12 @@ class ContinuousLaws(eqx.Module):
         """`Law.integrated_cdf_error` of all laws of the batch, and 0 where the law is not continuous."""
         standard = np.array([0.0, *(standard_error(kind, n) for kind in KINDS[1:])])
         return np.asarray(np.abs(self.scale) * standard[self.kind])
+
+
+def standard_draws(key: jax.Array, shape: tuple[int, ...] = (), dtype: Any = float) -> jax.Array:
+    """A draw [3, *shape] of each standard law. One key serves all of them, since a reward uses one of the three."""
+    kinds = (jax.random.normal, jax.random.uniform, jax.random.exponential)
+    return jnp.stack([draw(key, shape, dtype) for draw in kinds])
 
 
 @functools.lru_cache(maxsize=128)

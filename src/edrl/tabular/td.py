@@ -23,12 +23,13 @@ from edrl.core.precision import in_float64
 from edrl.core.risk import check_risk, worth
 from edrl.core.statistics import Statistics, check_family
 from edrl.tabular.dp import initial_values
-from edrl.tabular.laws import PARTICLES
+from edrl.tabular.laws import PARTICLES, standard_draws
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.progress import track
 
 _STEPS_AT_ONCE = 10_000  # between two steps of the progress bar
+_DRAWS_AT_ONCE = 2**14  # random numbers drawn together: one by one they would cost more than the updates
 
 Sampling = Literal["trajectory", "uniform", "all"]
 Control = Literal["q-learning", "sarsa"]
@@ -57,6 +58,13 @@ class _State(NamedTuple):
     state: Any  # of the trajectory
     action: Any  # what it does there
     ended: Any  # whether it starts again instead
+
+
+class _Chances(NamedTuple):
+    """The random numbers of one step, for one pair or [S * A] of them."""
+
+    uniform: Any  # [..., 4], or [7] where the pair itself is random
+    standard: Any  # [..., 3]: of continuous rewards, one draw of each standard law
 
 
 @in_float64
@@ -164,42 +172,50 @@ class _Learner(eqx.Module):
         loss = self.family.loss if self.parameters == "values" else self.family.loss_on_outputs
         return loss(parameters, target)
 
-    def step(self, alpha: Any, key: jax.Array, state: _State) -> _State:
+    def draw(self, key: jax.Array) -> _Chances:
+        """All random numbers of a step."""
+        key_uniform, key_reward = jax.random.split(key)
+        if self.sampling != "all":
+            return _Chances(jax.random.uniform(key_uniform, (7,)), standard_draws(key_reward))
+        pairs = self.mdp.num_states * self.mdp.num_actions
+        keys = jax.random.split(key_reward, pairs)
+        return _Chances(jax.random.uniform(key_uniform, (pairs, 4)), jax.vmap(standard_draws)(keys))
+
+    def step(self, alpha: Any, chances: _Chances, state: _State) -> _State:
         """Choose a pair, or all of them, and learn from a transition."""
-        key_choice, key_law = jax.random.split(key)
         parameters, visits = state.parameters, state.visits
         if self.sampling == "all":
             pairs = jnp.arange(visits.size)
-            chances = jax.random.uniform(key_choice, (visits.size, 4))
             update = jax.vmap(functools.partial(self.update, alpha, parameters, visits))
-            keys = jax.random.split(key_law, visits.size)
-            learnt, _, _ = update(pairs // visits.shape[1], pairs % visits.shape[1], chances, keys)
+            learnt, _, _ = update(pairs // visits.shape[1], pairs % visits.shape[1], chances)
             alive = ~jnp.asarray(self.mdp.terminal)[:, None]
             parameters = jnp.where(alive[..., None], learnt.reshape(parameters.shape), parameters)
             return state._replace(parameters=parameters, visits=visits + alive)
 
-        chances = jax.random.uniform(key_choice, (7,))
+        uniform = chances.uniform
         if self.sampling == "uniform":
-            x = _pick(chances[0], ~jnp.asarray(self.mdp.terminal))
-            a = _pick(chances[1], jnp.ones(self.mdp.num_actions))
+            x = _pick(uniform[0], ~jnp.asarray(self.mdp.terminal))
+            a = _pick(uniform[1], jnp.ones(self.mdp.num_actions))
         else:
-            x = jnp.where(state.ended, _pick(chances[0], self.mdp.start), state.state)
+            x = jnp.where(state.ended, _pick(uniform[0], self.mdp.start), state.state)
             # Off-policy, or at a start, the action is chosen now; else it is the one bootstrapped from.
-            a = self.behave(parameters, x, chances[1:3])
+            a = self.behave(parameters, x, uniform[1:3])
             a = a if self.control == "q-learning" else jnp.where(state.ended, a, state.action)
-        learnt, after, bootstrap = self.update(alpha, parameters, visits, x, a, chances[3:], key_law)
+        rest = _Chances(uniform[3:], chances.standard)
+        learnt, after, bootstrap = self.update(alpha, parameters, visits, x, a, rest)
         ended = jnp.asarray(self.mdp.terminal)[after]
         return _State(parameters.at[x, a].set(learnt), visits.at[x, a].add(1), after, bootstrap, ended)
 
     def update(
-        self, alpha: Any, parameters: Any, visits: Any, x: Any, a: Any, chances: Any, key_law: jax.Array
+        self, alpha: Any, parameters: Any, visits: Any, x: Any, a: Any, chances: _Chances
     ) -> tuple[Any, Any, Any]:
         """Algorithm 2 on a sample (x, a, r, x', a'): the new parameters of (x, a), with x' and a'."""
-        branch = _pick(chances[0], jnp.asarray(self.mdp.probs)[x, a])
-        reward = self.reward(x, a, branch, chances[1], key_law)
+        uniform = chances.uniform
+        branch = _pick(uniform[0], jnp.asarray(self.mdp.probs)[x, a])
+        reward = self.reward(x, a, branch, uniform[1], chances.standard)
         after = jnp.asarray(self.mdp.successors)[x, a, branch]
         greedy = self.control == "q-learning"
-        bootstrap = self.greedy(parameters, after) if greedy else self.behave(parameters, after, chances[2:])
+        bootstrap = self.greedy(parameters, after) if greedy else self.behave(parameters, after, uniform[2:])
         imputed = self.family.impute(self.values(parameters[after, bootstrap]))
         ended = jnp.asarray(self.mdp.terminal)[after]
         target = Particles(jnp.where(ended, 0, imputed.atoms), imputed.probs).push(reward, self.mdp.gamma)
@@ -207,7 +223,7 @@ class _Learner(eqx.Module):
         rate = alpha * (visits[x, a] + 1.0) ** -self.decay
         return parameters[x, a] - rate * gradient, after, bootstrap
 
-    def reward(self, x: Any, a: Any, branch: Any, chance: Any, key_law: jax.Array) -> Any:
+    def reward(self, x: Any, a: Any, branch: Any, chance: Any, standard: Any) -> Any:
         """A draw from the reward's law, as `MDP.sample_reward`."""
 
         def here(table: Any) -> Any:
@@ -217,7 +233,7 @@ class _Learner(eqx.Module):
         if self.mdp.laws is None:
             return reward
         law = jax.tree.map(here, self.mdp.laws)
-        return jnp.where(law.kind == PARTICLES, reward, law.sample(key_law))
+        return jnp.where(law.kind == PARTICLES, reward, law.from_standard(standard))
 
     def greedy(self, parameters: Any, x: Any) -> Any:
         """The action of highest expected return, or risk measure, in x."""
@@ -233,10 +249,7 @@ class _Learner(eqx.Module):
 
 
 def _pick(chance: Any, weights: Any) -> Any:
-    """An index with probabilities proportional to the weights, by a chance that is uniform on [0, 1).
-
-    All chances of a step are drawn at once: random keys cost more to compile than all the rest.
-    """
+    """An index with probabilities proportional to the weights, by a chance that is uniform on [0, 1)."""
     levels = jnp.cumsum(jnp.asarray(weights, float))
     return jnp.sum(levels <= chance * levels[-1], dtype=jnp.int32)
 
@@ -266,11 +279,19 @@ def _begin(parameters: Any, runs: tuple[int, int]) -> _State:
 def _run(learner: _Learner, alphas: Any, keys: Any, state: _State, first: Any, last: Any) -> _State:
     """The steps from `first` up to before `last`: no constants, so that another number recompiles nothing."""
 
-    def one(alpha: Any, key: jax.Array, state: _State) -> _State:
-        def step(time: Any, state: _State) -> _State:
-            return learner.step(alpha, jax.random.fold_in(key, time), state)
+    size = max(1, _DRAWS_AT_ONCE // sum(x.size for x in jax.eval_shape(learner.draw, jax.random.key(0))))
 
-        return jax.lax.fori_loop(first, last, step, state)
+    def one(alpha: Any, key: jax.Array, state: _State) -> _State:
+        def block(number: Any, state: _State) -> _State:
+            times = first + number * size + jnp.arange(size)
+            chances = jax.vmap(lambda time: learner.draw(jax.random.fold_in(key, time)))(times)
+
+            def step(i: Any, state: _State) -> _State:
+                return learner.step(alpha, jax.tree.map(lambda x: x[i], chances), state)
+
+            return jax.lax.fori_loop(0, jnp.minimum(size, last - times[0]), step, state)
+
+        return jax.lax.fori_loop(0, (last - first + size - 1) // size, block, state)
 
     alphas = jnp.asarray(alphas)
     if keys.shape[0] == alphas.shape[0] == 1:  # unmapped, since a mapped `cond` computes both of its branches
