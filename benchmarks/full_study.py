@@ -13,7 +13,7 @@ import numpy as np
 
 from edrl.deep.config import Config
 from edrl.deep.environments import make
-from edrl.studies.estimate import sizes_of
+from edrl.study.estimate import sizes_of
 
 RUNS = 57 * 4 * 3
 CONFIG = Config()  # the paper's

@@ -1,6 +1,6 @@
 """Scores of an agent that plays MinAtar at random: `python -m benchmarks.random_scores`.
 
-They are the zero of normalised scores in `edrl report`; the table lies in src/edrl/studies/data/minatar5.csv.
+They are the zero of normalised scores in `edrl report`; the table lies in src/edrl/study/data/minatar5.csv.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 
 from edrl.deep.environments import make
 from edrl.deep.environments.minatar import GAMES
-from edrl.report.tables import Table, write_csv
+from edrl.study.tables import Table, write_csv
 
 EPISODES = 1_000
 TABLE = Path(__file__).parents[1] / "src" / "edrl" / "studies" / "data" / "minatar5.csv"

@@ -13,10 +13,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from edrl.experiments import EXPERIMENTS
-from edrl.experiments.run import is_finished
+from edrl.paper import EXPERIMENTS
+from edrl.paper.run import is_finished
 from edrl.report.claims import Claim, as_json, as_markdown, count_verdicts
-from edrl.report.tables import read_csv
+from edrl.study.tables import read_csv
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -42,7 +42,7 @@ def claims_page(claims: list[Claim]) -> str:
 `make reproduce` measures and judges every claim of the paper and our own. {count_verdicts(claims)}.
 
 Each claim is decided by numbers and limits. The limits are in
-[`thresholds.toml`](../src/edrl/experiments/thresholds.toml), with the day on which they were set and the
+[`thresholds.toml`](../src/edrl/paper/thresholds.toml), with the day on which they were set and the
 reason. A dagger (†) marks the {after} limits that were set or moved when the numbers were known. The margin
 is the factor by which the tightest number of a claim clears its limit. An equals sign marks definitions and
 identities: they check our code, and are not counted as evidence. The tables behind the claims are in

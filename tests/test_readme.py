@@ -19,11 +19,11 @@ import edrl.deep.config
 import edrl.deep.environments.atari
 import edrl.tabular
 from edrl.core import imputation
-from edrl.experiments import EXPERIMENTS
-from edrl.report.tables import read_csv, select
-from edrl.studies.runs import read_runs
-from edrl.studies.tables import mean_and_error
-from edrl.tabular import closedness
+from edrl.paper import EXPERIMENTS
+from edrl.report.result_tables import mean_and_error
+from edrl.study.runs import read_runs
+from edrl.study.tables import read_csv, select
+from edrl.theory import closedness
 
 ROOT = Path(__file__).parents[1]
 
@@ -112,7 +112,7 @@ def test_results_show_the_tables_that_lie_beside_them(page: str) -> None:
 def test_random_scores_are_those_of_the_table() -> None:
     """Which is what docs/report.md says that the script writes."""
     pytest.importorskip("minatar")
-    table = read_csv(ROOT / "src/edrl/studies/data/minatar5.csv")
+    table = read_csv(ROOT / "src/edrl/study/data/minatar5.csv")
     known = dict(zip(table["env"], table["random"], strict=True))
     for env in ("minatar/breakout", "minatar/asterix", "minatar/seaquest"):  # whose episodes are short
         assert random_scores(env, EPISODES).mean() == pytest.approx(known[env])

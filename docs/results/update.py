@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from edrl.deep.config import in_order
-from edrl.report.tables import Table, read_csv, select, write_csv
-from edrl.studies.figures import label
-from edrl.studies.runs import RUNS, read_runs
-from edrl.studies.search import best, means
+from edrl.report.study_figures import label
+from edrl.study.runs import RUNS, read_runs
+from edrl.study.search import best, means
+from edrl.study.tables import Table, read_csv, select, write_csv
 
 RESULTS = Path(__file__).parent
 TABLES, PICTURES = ("games", "curves", "scores", "speed"), ("curves",)

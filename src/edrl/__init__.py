@@ -1,6 +1,6 @@
 """edrl: distributional reinforcement learning as statistics plus imputation strategies."""
 
-from edrl import tabular
+from edrl import tabular, theory
 from edrl.core import metrics, risk
 from edrl.core.algorithms import ALGORITHMS, Algorithm, algorithm
 from edrl.core.families import (
@@ -62,5 +62,6 @@ __all__ = [
     "quantile_cells",
     "risk",
     "tabular",
+    "theory",
     "verify",
 ]

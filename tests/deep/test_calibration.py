@@ -12,7 +12,7 @@ from edrl.core.particles import Particles
 from edrl.deep import calibration
 from edrl.deep.calibration import UNKNOWN, Returns
 from edrl.deep.environments import Step
-from edrl.deep.evaluate import Moment
+from edrl.deep.play import Moment
 
 NONE = np.zeros(1)
 STEPS = st.tuples(st.sampled_from([-1.0, 0.0, 2.0]), st.sampled_from(["goes on", "terminal", "lost life", "truncated"]))

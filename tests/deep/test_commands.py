@@ -13,18 +13,18 @@ import pytest
 from PIL import Image
 
 from edrl import Quantiles, __version__, cli
-from edrl.commands import film
-from edrl.commands.evaluate import Evaluate
-from edrl.commands.play import Play, picture
-from edrl.commands.train import Train
+from edrl.cli import film
+from edrl.cli.evaluate import Evaluate
+from edrl.cli.play import Play, picture
+from edrl.cli.train import Train
 from edrl.core.particles import Particles
 from edrl.deep.calibration import Returns
 from edrl.deep.config import in_order, preset
-from edrl.deep.evaluate import Moment
+from edrl.deep.play import Moment
 from edrl.deep.replay import Replay
 from edrl.deep.run import Run
-from edrl.studies.locks import locked
-from edrl.studies.plan import plan
+from edrl.study.locks import locked
+from edrl.study.plan import plan
 
 SMALL = preset(
     "minatar", steps=150, replay=200, learn_after=50, log_every=50, evaluate_every=100, evaluate_steps=30,
@@ -64,7 +64,7 @@ def test_training_says_what_it_came_to_and_what_it_will_not_do(
     score = float((tmp_path / "run" / "evaluations.csv").read_text().split("\n")[1].split(",")[2])
     assert f"the last evaluation's mean score is {score:.2f}" in " ".join(printed.out.split())
     assert f"step 100: evaluation, mean score {score:.2f}" in printed.err
-    monkeypatch.setattr("edrl.commands.train.free_memory", lambda: 1e6)
+    monkeypatch.setattr("edrl.cli.train.free_memory", lambda: 1e6)
     assert Train(config=dataclasses.replace(SMALL, evaluate_every=1000), out=tmp_path / "other")() == 0
     warned = _printed(capsys)
     assert "GB of memory, but 0.0 GB are free" in warned
@@ -89,7 +89,7 @@ def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_film_shows_one_of_so_many_steps(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[int] = []
-    monkeypatch.setattr("edrl.commands.play.write_film", lambda path, pictures, seconds: shown.append(len(pictures)))
+    monkeypatch.setattr("edrl.cli.play.write_film", lambda path, pictures, seconds: shown.append(len(pictures)))
     for every in (1, 2, 3):
         assert Play(run, video=tmp_path / "film.gif", steps=3, every=every)() == 0
     assert shown == [3, 2, 1]
@@ -195,7 +195,7 @@ def test_ctrl_c_gives_no_traceback(
     def interrupted(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edrl.commands.evaluate.evaluate", interrupted)
+    monkeypatch.setattr("edrl.cli.evaluate.evaluate", interrupted)
     monkeypatch.setattr(sys, "argv", ["edrl", "evaluate", str(run)])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -21,13 +21,13 @@ from tests.deep.probes import KINDS, Probe
 
 from edrl.core.families import Expectiles
 from edrl.core.risk import CVaR
-from edrl.deep import checkpoint, segments
+from edrl.deep import checkpoint, replay_files
 from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.run import CALIBRATION, TABLES, Run
 from edrl.deep.train import resume, train
 from edrl.deep.trained import load_trained
-from edrl.report.tables import read_csv
-from edrl.studies.work import is_done
+from edrl.study.tables import read_csv
+from edrl.study.work import is_done
 
 SMALL: dict[str, Any] = {
     "steps": 400, "replay": 500, "learn_after": 100, "target_every": 50, "log_every": 50, "evaluate_every": 200,
@@ -106,7 +106,7 @@ def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("env", "envs"), [("minatar/breakout", 1), ("minatar/seaquest", 10)])
 def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped at any step, also between two checkpoints, and resumed: the same files to the last digit."""
-    monkeypatch.setattr(segments, "_ROWS", 30)  # a checkpoint's transitions are in several files
+    monkeypatch.setattr(replay_files, "_ROWS", 30)  # a checkpoint's transitions are in several files
     config = preset(
         "minatar", **{**SMALL, "network": "minatar"}, env=env, envs=envs, update_every=1 if envs == 1 else 5
     )

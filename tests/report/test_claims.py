@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from edrl.experiments.thresholds import thresholds
+from edrl.paper.thresholds import thresholds
 from edrl.report.claims import Limit, Threshold, count_verdicts, judge_claim
 
 SET = ("2026-11-18", "unseen", "a test")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edrl.report.tables import joined, read_csv, select, table, write_csv
+from edrl.study.tables import joined, read_csv, select, table, write_csv
 
 
 def test_a_table_survives_its_file(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.tabular import bellman
 from edrl.tabular.bellman import exact_backup, imputed_backup, solve_moments
-from edrl.tabular.laws import Exponential, Normal, Uniform
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.problems import garnet
+from edrl.tabular.rewards import Exponential, Normal, Uniform
 
 EPS = np.finfo(np.float64).eps
 STATES, ACTIONS, BRANCHES, REWARDS, ATOMS = 4, 2, 2, 2, 3

@@ -14,11 +14,11 @@ from edrl.core.risk import CVaR, ExpectedReturn
 from edrl.core.statistics import Statistics
 from edrl.tabular import dp
 from edrl.tabular.bellman import solve_moments
-from edrl.tabular.laws import Normal
+from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import as_policy
 from edrl.tabular.problems import PROBLEMS, control_mdp, garnet, n_chain
-from edrl.tabular.truth import return_distributions
+from edrl.tabular.rewards import Normal
 
 EDRL = Expectiles(11)
 NAIVE = Expectiles(11, impute="as_samples")

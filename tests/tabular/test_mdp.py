@@ -17,9 +17,9 @@ from scipy import stats
 from edrl.core.families import Mean
 from edrl.core.particles import Particles
 from edrl.tabular.dp import evaluate
-from edrl.tabular.laws import ContinuousLaws, Exponential, Normal, Uniform
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
+from edrl.tabular.rewards import ContinuousLaws, Exponential, Normal, Uniform
 
 LISTS: list[Any] = [
     [

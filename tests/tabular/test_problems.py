@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from edrl.core.particles import Particles
-from edrl.tabular.laws import Normal, Uniform
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import (
     PROBLEMS,
@@ -19,6 +18,7 @@ from edrl.tabular.problems import (
     quantile_mean_inconsistent,
     quantile_not_closed,
 )
+from edrl.tabular.rewards import Normal, Uniform
 
 EPS = np.finfo(np.float64).eps
 

@@ -13,8 +13,8 @@ from edrl.core.particles import Particles
 from edrl.core.risk import CVaR
 from edrl.core.statistics import Statistics
 from edrl.tabular import dp, td
-from edrl.tabular.laws import Normal
 from edrl.tabular.mdp import MDP
+from edrl.tabular.rewards import Normal
 
 STATES, ACTIONS, SEEDS = 4, 2, 16
 END = STATES - 1

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.signal import lfilter
 
 from edrl.deep.agent import Agent
-from edrl.deep.evaluate import Moment
 from edrl.deep.networks import Parameters
+from edrl.deep.play import Moment
 
 UNKNOWN = 0.01  # a return counts if what came after the last reward seen would weigh no more than this
 MOST = 1000  # laws that are looked at

@@ -27,11 +27,11 @@ from edrl.deep.agent import Learner, copied
 from edrl.deep.calibration import Calibration, Returns
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, Step, make
-from edrl.deep.evaluate import Evaluation, Moment, evaluate, history_for
-from edrl.deep.made import made_by, made_with
 from edrl.deep.pictures import draw_returns
+from edrl.deep.play import Evaluation, Moment, evaluate, history_for
+from edrl.deep.provenance import made_by, made_with
 from edrl.deep.replay import Batch, Replay
-from edrl.deep.segments import Segments
+from edrl.deep.replay_files import Segments
 from edrl.deep.trained import build_agent, restored
 
 METRICS = ("step", "episodes", "score", "length", "epsilon", "loss", "mean_value", "imputed_mean_shift",

@@ -15,8 +15,8 @@ from edrl.deep import checkpoint
 from edrl.deep.agent import Agent, Learner
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import Environment, make
-from edrl.deep.made import check_made_with, made_with
 from edrl.deep.networks import Parameters, network_for
+from edrl.deep.provenance import check_made_with, made_with
 
 
 @dataclass(frozen=True)

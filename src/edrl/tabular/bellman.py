@@ -17,9 +17,9 @@ from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64, is_concrete
 from edrl.core.statistics import Statistics
-from edrl.tabular.laws import EXPONENTIAL, KINDS, NORMAL, PARTICLES, UNIFORM
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
+from edrl.tabular.rewards import EXPONENTIAL, KINDS, NORMAL, PARTICLES, UNIFORM
 
 _ATOMS_AT_ONCE = 2**20  # how many atoms of backed-up distributions are held at a time: the memory of a sweep
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
-from edrl.tabular.laws import KINDS, PARTICLES, ContinuousLaws, Law
+from edrl.tabular.rewards import KINDS, PARTICLES, ContinuousLaws, Law
 
 Reward = float | Particles | Law
 """The reward of one transition: a number, a discrete law, or a continuous one."""

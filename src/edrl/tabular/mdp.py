@@ -13,7 +13,7 @@ from edrl.core.particles import Particles
 from edrl.core.precision import keep_precision
 from edrl.tabular import constructors
 from edrl.tabular.constructors import Transitions
-from edrl.tabular.laws import PARTICLES, ContinuousLaws
+from edrl.tabular.rewards import PARTICLES, ContinuousLaws
 
 
 class MDP(eqx.Module):

@@ -12,8 +12,8 @@ import numpy as np
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.tabular.constructors import Reward
-from edrl.tabular.laws import Exponential, Normal, Uniform
 from edrl.tabular.mdp import MDP
+from edrl.tabular.rewards import Exponential, Normal, Uniform
 
 
 def bimodal_chain(

@@ -23,10 +23,10 @@ from edrl.core.precision import in_float64
 from edrl.core.risk import check_risk, worth
 from edrl.core.statistics import Statistics, check_family
 from edrl.tabular.dp import initial_values
-from edrl.tabular.laws import PARTICLES, standard_draws
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.progress import track
+from edrl.tabular.rewards import PARTICLES, standard_draws
 
 _STEPS_AT_ONCE = 10_000  # between two steps of the progress bar
 _DRAWS_AT_ONCE = 2**14  # random numbers drawn together: one by one they would cost more than the updates

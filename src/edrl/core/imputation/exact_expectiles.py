@@ -44,7 +44,7 @@ class ExactExpectiles:
     E[(x - Z)+] below the mean and of E[(Z - x)+] above it. pairs: halfway, and in the tails as the outermost parabola
     but no further; the two shares that meet in a gap stay apart, each as if spread evenly from its own knot to where
     they meet: 2K atoms. This is the best by far, less than half of the next rule's error in dynamic programming on MDPs
-    that it was not chosen on (`experiments/levels.py`), except where there are only two knots or one: there it is the
+    that it was not chosen on (`paper/levels.py`), except where there are only two knots or one: there it is the
     midpoint.
     """
 

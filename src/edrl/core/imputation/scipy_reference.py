@@ -23,8 +23,8 @@ import scipy.optimize
 from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import as_float, is_concrete, keep_precision
-from edrl.core.processes import end_with_parent
 from edrl.core.statistics import Statistics
+from edrl.deep.processes import end_with_parent
 
 _GRACE = 30.0  # seconds that a worker stays after it has been told to end
 

@@ -1,0 +1,273 @@
+"""Statistics of the N-chain's returns, learnt and compared with the truth: what Figures 4 to 6 and Appendix E share.
+
+Figures 5, 12, 13 and 14 are captioned "different N-Chain lengths", Figure 6 "distances to the goal state". Both are
+measured: the start state of every chain, and every state of the longest one. A place is a pair of length and distance.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.stats import wasserstein_distance
+
+from edrl import Expectiles, evenly_spaced, midpoints
+from edrl.core.particles import Particles
+from edrl.core.statistics import Statistics
+from edrl.paper.experiment import Advance, Table, joined, select, table
+from edrl.report import style
+from edrl.tabular import MDP, Normal, Uniform, evaluate, learn, return_distributions, rollouts
+from edrl.tabular.constructors import Reward
+from edrl.tabular.ground_truth import Truth
+
+ALPHA = 0.05
+STEPS = 30_000
+KS = (1, 3, 5, 7, 9)
+LONGEST = 15
+LENGTHS = tuple(range(2, LONGEST + 1))
+SPARSE = (2, 5, 8, 11, 15)  # where temporal differences are cut short
+FORWARD = 0
+
+MIDPOINTS, EVEN = "midpoints", "0.01 to 0.99"
+LEVELS: dict[str, Callable[[int], tuple[float, ...]]] = {MIDPOINTS: midpoints, EVEN: evenly_spaced}
+"""The paper names no levels for its tabular expectiles. The midpoints (2k - 1)/2K are QDRL's, the others ER-DQN's."""
+GOALS: dict[str, Reward] = {"uniform": Uniform(-1.0, 1.0), "gaussian": Normal(0.0, 1.0)}
+"""Rewards at the goal in Appendix E; elsewhere it is 1."""
+TITLES = {"uniform": "goal reward uniform on (-1, 1)", "gaussian": "goal reward standard Gaussian"}
+REWARD_ATOMS = 32
+
+SUFFIX = {MIDPOINTS: "", EVEN: "-even"}  # of the ids of claims
+AT = {MIDPOINTS: "at the midpoint levels", EVEN: "at levels from 0.01 to 0.99"}
+
+
+def expectiles(levels: str, k: int, impute: Any = "exact") -> Expectiles:
+    """K expectiles at one of the two sets of levels."""
+    return Expectiles(LEVELS[levels](k), impute=impute)
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm, and how it is run: for which K, chains, and with how many seeds of temporal differences."""
+
+    name: str
+    family: Callable[[str, int], Statistics]  # from a set of levels and K
+    ks: Sequence[int] = KS
+    lengths: Sequence[int] = LENGTHS
+    seeds: int = 6
+    td_ks: Sequence[int] | None = None  # None: as `ks`
+    td_lengths: Sequence[int] | None = None  # None: as `lengths`
+    dp_sweeps: int = 10_000
+
+    @classmethod
+    def of_expectiles(cls, name: str, impute: Any = "exact", **options: Any) -> "Method":
+        """Expectiles with an imputation."""
+        return cls(name, partial(expectiles, impute=impute), **options)
+
+
+class Chains:
+    """N-chains of several lengths under the policy that goes forward, as one MDP, and their true returns."""
+
+    def __init__(self, lengths: Sequence[int] = LENGTHS, goal: Reward = 1.0, reward_atoms: int = 64):
+        self.goal, self.reward_atoms = goal, reward_atoms
+        self.mdp, self.start = side_by_side(lengths, goal, reward_atoms)
+        self.truth: Truth = return_distributions(self.mdp, FORWARD, atoms=512)
+        self._true_values: dict[Any, np.ndarray] = {}
+
+    def places(self, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+        """(length, distance, state): the start of each chain, and all states of the longest one."""
+        for length in lengths:
+            distances = range(1, length) if length == LONGEST else (length - 1,)
+            for distance in distances:
+                yield length, distance, self.start[length] + length - 1 - distance
+
+    def true_values(self, family: Statistics) -> np.ndarray:
+        """The statistics [S, K] of the true returns; an algorithm's imputation does not matter to them."""
+        key = (type(family), family.taus)  # type: ignore[attr-defined]
+        if key not in self._true_values:
+            self._true_values[key] = np.asarray(self.truth.values(family))[:, FORWARD]
+        return self._true_values[key]
+
+    def rows(self, method: Method, levels: str, k: int) -> Table:
+        """All runs of a method with k statistics: one row for each way of learning, seed and place."""
+        family = method.family(levels, k)
+        found = [self._by_dynamic_programming(method, family)]
+        td_lengths = method.lengths if method.td_lengths is None else method.td_lengths
+        if method.seeds and k in (method.ks if method.td_ks is None else method.td_ks):
+            found += [self._by_temporal_differences(method, family, length) for length in td_lengths]
+        rows = joined(*found)
+        count = len(rows["seed"])
+        return {"levels": [levels] * count, "algorithm": [method.name] * count, "k": [k] * count, **rows}
+
+    def _by_dynamic_programming(self, method: Method, family: Statistics) -> Table:
+        solution = evaluate(self.mdp, FORWARD, family, max_iterations=method.dp_sweeps)
+        return self._errors("DP", 0, family, solution.values[:, FORWARD], method.lengths)
+
+    def _by_temporal_differences(self, method: Method, family: Statistics, length: int) -> Table:
+        """Algorithm 2 in one chain."""
+        chain = padded_chain(length, self.goal, self.reward_atoms)
+        learnt = learn(chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=method.seeds).final()[0]
+        found = []
+        for seed, values in enumerate(learnt[:, :length, FORWARD]):
+            everywhere = np.zeros((self.mdp.num_states, family.size))
+            everywhere[self.start[length] : self.start[length] + length] = values
+            found.append(self._errors("TD", seed, family, everywhere, (length,)))
+        return joined(*found)
+
+    def _errors(self, mode: str, seed: int, family: Statistics, values: np.ndarray, lengths: Sequence[int]) -> Table:
+        """Errors as in Definition 4.5, W1 of the imputed distributions, and errors of the mean, at all places."""
+        length, distance, state = (list(column) for column in zip(*self.places(lengths), strict=True))
+        # All states at once, needed or not: one shape, so that nothing is compiled twice.
+        imputed, means = family.impute(values), np.asarray(family.mean(values))[state]
+        off = np.abs(values[state] - self.true_values(family)[state]).mean(-1)
+        # SciPy's distance: a few thousand cheap calls, instead of compiling ours for every shape.
+        w1 = [
+            wasserstein_distance(one.atoms, true.atoms, one.probs, true.probs)
+            for one, true in ((imputed[x], self.truth.particles[x, FORWARD]) for x in state)
+        ]
+        return table(
+            mode=mode,
+            seed=seed,
+            length=length,
+            distance=distance,
+            error=_rounded(off),
+            w1=_rounded(w1),
+            mean_error=_rounded(np.abs(means - self.truth.means[state, FORWARD])),
+        )
+
+    def imputed_truth(self, levels: str, ks: Sequence[int] = KS) -> Table:
+        """W1 between the true returns and what is imputed from their own expectiles: no learning at all."""
+        found: list[Table] = []
+        for k in ks:
+            family = expectiles(levels, k)
+            rows = self._errors("truth", 0, family, self.true_values(family), LENGTHS)
+            found.append({"levels": [levels] * len(rows["w1"]), "k": [k] * len(rows["w1"]), **rows})
+        return joined(*found)
+
+    def monte_carlo(self, family: Statistics, episodes: int = 1000, repeats: int = 10) -> Table:
+        """What 1,000 rollouts from each state, the paper's ground truth, know of the statistics, on average."""
+        length, distance, state = (list(column) for column in zip(*self.places((LONGEST,)), strict=True))
+        samples = [
+            [rollouts(self.mdp, FORWARD, episodes, seed=repeat, state=x).atoms for x in state]
+            for repeat in range(repeats)
+        ]
+        values = np.asarray(family.evaluate(Particles(np.stack(samples))))
+        error = np.abs(values - self.true_values(family)[state]).mean(axis=(0, -1))
+        return table(k=family.size, length=length, distance=distance, error=_rounded(error))
+
+
+def side_by_side(lengths: Sequence[int], goal: Reward = 1.0, reward_atoms: int = 64) -> tuple[MDP, dict[int, int]]:
+    """The chains of `problems.n_chain` under the action forward, as one MDP; and the first state of each."""
+    ends = np.cumsum(lengths)
+    start = dict(zip(lengths, (ends - np.asarray(lengths)).tolist(), strict=True))
+    first = np.repeat(list(start.values()), lengths)
+    last = np.repeat(ends - 1, lengths)
+
+    def step(x: int, _: int) -> list[tuple[float, int, Reward]]:
+        if x == last[x]:
+            return []
+        return [(0.95, x + 1, goal if x + 1 == last[x] else 0.0), (0.05, int(first[x]), -1.0)]
+
+    return MDP.from_function(step, int(ends[-1]), 1, 0.99, start=0, reward_atoms=reward_atoms), start
+
+
+def padded_chain(length: int, goal: Reward = 1.0, reward_atoms: int = 64) -> MDP:
+    """One chain under the action forward, with states that are never reached: as large as the longest one, so that
+    nothing is compiled twice, and small, because temporal differences copy the values of all states at every step."""
+
+    def step(x: int, _: int) -> list[tuple[float, int, Reward]]:
+        if x >= length - 1:
+            return []
+        return [(0.95, x + 1, goal if x + 1 == length - 1 else 0.0), (0.05, 0, -1.0)]
+
+    return MDP.from_function(step, LONGEST, 1, 0.99, start=0, reward_atoms=reward_atoms)
+
+
+def _rounded(numbers: Any) -> list[float]:
+    """Six digits, which keeps the tables small."""
+    return [float(f"{number:.6g}") for number in np.asarray(numbers).tolist()]
+
+
+def measure_methods(chains: Chains, methods: Sequence[Method], levels: Sequence[str], advance: Advance) -> Table:
+    """The rows of all methods at all levels."""
+    jobs = [(method, one, k) for one in levels for method in methods for k in method.ks]
+    rows = []
+    for number, (method, one, k) in enumerate(jobs):
+        advance(number / len(jobs), f"{method.name}, K = {k}, levels {one}")
+        rows.append(chains.rows(method, one, k))
+    return joined(*rows)
+
+
+def interval(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over seeds (the first axis) and the half width of its 95 % interval by Student's t; NaN for one seed."""
+    mean, count = samples.mean(axis=0), len(samples)
+    if count == 1:
+        return mean, np.full_like(mean, np.nan)
+    return mean, stats.t.ppf(0.975, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
+
+
+AXES = {"length": "chain length N, at its start", "distance": f"steps to the goal in the {LONGEST}-chain"}
+
+
+def along(rows: Table, column: str, axis: str, **where: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A column as [seeds, places] and the lengths or distances: over the starts of all chains, or over one chain."""
+    found = select(rows, **where)
+    fits = found["distance"] == found["length"] - 1 if axis == "length" else found["length"] == LONGEST
+    found = {name: entries[fits] for name, entries in found.items()}
+    places = np.unique(found[axis])
+    order = np.lexsort((found[axis], found["seed"]))
+    return found[column][order].reshape(-1, len(places)), places
+
+
+def at_start(rows: Table, column: str, **where: Any) -> float:
+    """The mean over seeds at the start of the longest chain."""
+    return float(select(rows, length=LONGEST, distance=LONGEST - 1, **where)[column].mean())
+
+
+def plot_errors(axes: Any, rows: Table, column: str, axis: str, mode: str, algorithm: str, **where: Any) -> None:
+    """Lines over lengths or distances, darker for larger K, with intervals over seeds."""
+    chosen = {"mode": mode, "algorithm": algorithm, **where}
+    everything = np.unique(np.asarray(rows["k"]))
+    colours = dict(zip(everything.tolist(), style.shades(style.COLOURS[algorithm], len(everything)), strict=True))
+    for k in np.unique(select(rows, **chosen)["k"]).tolist():
+        samples, places = along(rows, column, axis, k=k, **chosen)
+        mean, half = interval(samples)
+        axes.plot(places, mean, marker=style.MARKERS[algorithm], color=colours[k], label=f"K = {k}")
+        axes.fill_between(places, mean - half, mean + half, color=colours[k], alpha=0.25, linewidth=0)
+    axes.set_xticks([1, 4, 7, 10, 14] if axis == "distance" else [2, 5, 8, 11, 15])
+
+
+def learnt_ks(rows: Table, **where: Any) -> list[int]:
+    """For which K > 1 there are such rows."""
+    return [k for k in np.unique(select(rows, **where)["k"]).tolist() if k > 1]
+
+
+def cells(rows: Table, column: str, ks: Sequence[int], **where: Any) -> np.ndarray:
+    """A column as [K, seeds, cells]: all starts of chains, then all states of the longest one."""
+    both = [[along(rows, column, axis, k=k, **where)[0] for axis in AXES] for k in ks]
+    return np.stack([np.concatenate(parts, axis=-1) for parts in both])
+
+
+def least_growth(values: np.ndarray, axis: int) -> float:
+    """The least ratio of a mean over seeds to the one before it, along an axis of [K, seeds, cells]."""
+    mean = values.mean(axis=1, keepdims=True)
+    before, after = np.delete(mean, -1, axis), np.delete(mean, 0, axis)
+    return float((after / before).min())
+
+
+def significant_falls(values: np.ndarray, axis: int) -> tuple[int, int]:
+    """In how many steps along an axis of [K, seeds, cells] the mean falls by more than the step's 95 % interval,
+    and how many steps there are. Seeds are independent runs, so their spreads add up."""
+    before, after = np.delete(values, -1, axis), np.delete(values, 0, axis)
+    count = values.shape[1]
+    variance = (before.var(axis=1, ddof=1) + after.var(axis=1, ddof=1)) / count
+    half = stats.t.ppf(0.975, 2 * count - 2) * np.sqrt(variance)
+    falls = before.mean(axis=1) - after.mean(axis=1) > half
+    return int(falls.sum()), int(falls.size)
+
+
+def listed(numbers: Sequence[float], ks: Sequence[int], unit: str = "") -> str:
+    """Numbers for a claim, with the K that each is for."""
+    values = ", ".join(f"{number:.3g}{unit}" for number in numbers)
+    return f"{values} for K = {', '.join(str(k) for k in ks)}"

@@ -1,0 +1,152 @@
+"""What a study will take: hours from a measured speed, disk and memory from the sizes of things."""
+
+import dataclasses
+import functools
+import heapq
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from edrl.deep.checkpoint import KEPT
+from edrl.deep.config import THREADS, Config
+from edrl.deep.environments import make
+from edrl.deep.run import Run
+from edrl.deep.trained import build_agent
+from edrl.study.machine import core_count, free_memory
+from edrl.study.plan import Planned
+from edrl.study.timing import timing_of
+from edrl.study.work import is_done, steps_done
+
+_SECONDS = 3.0  # of measuring a speed, after compilation
+_PROCESS = 0.8e9  # bytes of a process without its replay memory: Python, JAX, compiled programs
+_OTHER_FIELDS = 10  # bytes of a transition in replay memory besides its frame
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes that a run needs."""
+
+    memory: float
+    disk: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is left to do, and what it takes."""
+
+    runs: int
+    steps: int
+    hours: float
+    disk: float
+    memory: float  # of the largest run
+    speeds: dict[str, float]  # agent -> steps of training a second, evaluations included
+
+
+def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> Estimate:
+    """For what is left of all the runs of a study, `jobs` at a time."""
+    left = [run for run in runs if not is_done(study, run.name, run.config)]
+    speeds = _speeds(study, runs, {run.config.label: run.config for run in reversed(left)}, threads)
+    steps = {run.name: max(0, run.config.steps - steps_done(study / run.name)) for run in left}
+    seconds = [steps[run.name] / speeds[run.config.label] for run in left]
+    sizes = [sizes_of(kind_of(run.config)) for run in left]
+    return Estimate(
+        len(left), sum(steps.values()), _until_all_are_done(seconds, jobs) / 3600,
+        sum(size.disk for size in sizes), max((size.memory for size in sizes), default=0.0), speeds,
+    )  # fmt: skip
+
+
+def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
+    """How long it takes if each in turn begins as soon as one of `jobs` places is free."""
+    ends = [0.0] * jobs
+    for duration in durations:
+        heapq.heappush(ends, heapq.heappop(ends) + duration)
+    return max(ends)
+
+
+@functools.cache
+def sizes_of(config: Config) -> Sizes:
+    """Of one run: replay memory in main memory and on disk, and the checkpoints that are kept."""
+    environment = make(config.env, seed=0)
+    frame = int(np.prod(environment.frame_shape)) * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
+    agent = build_agent(config, environment)
+    environment.close()
+    learner = jax.eval_shape(lambda: agent.init(jax.random.key(0)))  # a GPU is for the runs
+    parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
+    # On disk the older checkpoint needs what has left the memory since, while the next one is being written.
+    stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
+    remembered = min(config.replay, 2 * config.steps)  # the last frame of an episode is an entry, too
+    return Sizes(_PROCESS + remembered * frame, stored * frame + (KEPT + 1) * parameters)
+
+
+def fitting_jobs(runs: Sequence[Planned], threads: int) -> int:
+    """How many runs at once this machine has the cores and the memory for."""
+    largest = max(sizes_of(kind_of(run.config)).memory for run in runs)
+    return max(1, int(min(core_count() // threads, 0.9 * free_memory() / largest)))
+
+
+def kind_of(config: Config) -> Config:
+    """What runs that differ in their seeds have in common."""
+    return dataclasses.replace(config, seed=0)
+
+
+def _speeds(study: Path, runs: Sequence[Planned], wanted: dict[str, Config], threads: int) -> dict[str, float]:
+    """Steps of training a second, evaluations included, for each agent that is wanted, with a config of it: of the runs
+    that have come to learn, or else measured now."""
+    speeds = {}
+    for agent, config in wanted.items():
+        # Before a run learns, it is faster by far than it will be.
+        timed = [timing_of(study / run.name, run.config.learn_after) for run in runs if run.config.label == agent]
+        found = [timing for timing in timed if timing is not None]
+        if found:
+            speeds[agent] = sum(timing.steps for timing in found) / sum(timing.seconds for timing in found)
+        else:
+            speeds[agent] = measured_speed(config, threads) / _played(config)
+    return speeds
+
+
+def _played(config: Config) -> float:
+    """Steps for each one of training, those of evaluations included; they are taken to last as long."""
+    return 1 + (config.evaluate_steps / config.evaluate_every if config.evaluate_every else 0.0)
+
+
+def measured_speed(config: Config, threads: int) -> float:
+    """Steps a second after learning has started, in a process with so many threads."""
+    found = subprocess.run(
+        [sys.executable, "-m", "edrl.study.estimate"],
+        input=config.to_json(),
+        env={**os.environ, THREADS: str(threads)},
+        capture_output=True,
+        text=True,
+    )
+    if found.returncode:
+        raise RuntimeError(f"{config.agent} on {config.env} does not run:\n{found.stderr}")
+    # The last line: modules that it imports may print.
+    return float(found.stdout.strip().split("\n")[-1])
+
+
+def _measure(config: Config) -> float:
+    unit = max(config.envs, config.update_every)  # of steps, after which the same programs run again
+    start = -(-max(2 * config.batch, config.envs * (config.n_step + 2)) // unit) * unit
+    config = dataclasses.replace(config, learn_after=start, replay=max(1000, 2 * start), epsilon=(0.1, 0.1))
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(config, Path(directory))
+        run.begin()
+        while run.step < start + 3 * unit:
+            run.advance()  # compiles
+        begin, began = time.perf_counter(), run.step
+        while time.perf_counter() < begin + _SECONDS or (run.step - began) % unit:
+            run.advance()
+        jax.block_until_ready(run.learner)
+        return (run.step - began) / (time.perf_counter() - begin)
+
+
+if __name__ == "__main__":
+    print(_measure(Config.from_json(sys.stdin.read())))

@@ -1,0 +1,96 @@
+"""Runs on a Ray cluster: a task for each, which Ray starts again elsewhere if its worker or node dies."""
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from edrl.deep.config import THREADS
+from edrl.study.estimate import kind_of, sizes_of
+from edrl.study.locks import is_locked
+from edrl.study.plan import Planned
+from edrl.study.work import note_failure, work
+
+RETRIES = 100  # of a task whose worker or node died; it goes on from its checkpoint
+
+
+def run_on_ray(
+    study: Path,
+    runs: Sequence[Planned],
+    address: str,
+    cpus: int,
+    gpus: float = 0.0,
+    look: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """Work on the runs as tasks with so many CPUs and GPUs each, and the memory that they need; returns the names of
+    those that failed.
+
+    `study` must be the same directory on all nodes. `address` is Ray's, or "local" for a cluster on this machine.
+    Whatever ends this, Ctrl-C or SIGTERM or an error, all of them save first.
+    """
+    ray = _ray()
+    began = not ray.is_initialized()
+    if began:
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+    names: dict[Any, str] = {}
+    try:
+        # max_calls: a process for each run, as without Ray.
+        task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
+        memory = {run.name: int(sizes_of(kind_of(run.config)).memory) for run in runs}
+        _warn_of_waiting(ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)})
+        for run in runs:
+            names[task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus)] = run.name
+        waiting, failed = list(names), list[str]()
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=1.0)
+            for result in done:
+                try:
+                    ray.get(result)
+                except ray.exceptions.RayError as error:
+                    failed.append(names[result])
+                    note_failure(study / names[result], str(error))
+            look()
+        return failed
+    except BaseException:  # SIGTERM is Ray's SystemExit
+        signal.alarm(0)  # by which Ray would abort this process three seconds after a SIGTERM
+        for result in names:
+            ray.cancel(result)  # as Ctrl-C is to a process; what has ended is not touched
+        while any(is_locked(study / run.name / "lock") for run in runs):
+            time.sleep(1.0)
+        raise
+    finally:
+        if began:
+            ray.shutdown()
+
+
+def _warn_of_waiting(nodes: Sequence[dict[str, Any]], needed: dict[str, float]) -> None:
+    """Ray waits in silence for a node with the room; one may be on its way, if the cluster grows."""
+    there = [node["Resources"] for node in nodes if node["Alive"]]
+    if not any(all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in there):
+        wanted = f"{needed['CPU']} CPUs, {needed['GPU']:g} GPUs and {needed['memory'] / 1e9:.1f} GB of memory"
+        warnings.warn(f"no node of the cluster has {wanted} for a run: it waits until there is one", stacklevel=3)
+
+
+def _work(study: Path, name: str, threads: int, gpus: float) -> None:
+    # XLA reads both at the first computation, which is still to come.
+    os.environ[THREADS] = str(threads)
+    if 0 < gpus < 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}")  # alone, a run would take 0.75
+    try:
+        work(study, name)
+    except KeyboardInterrupt as stop:
+        if stop.args != (signal.SIGTERM,):
+            raise  # Ray's own way to cancel a task
+        # This worker's end was wished for, not the task's: what is saved goes on elsewhere, as after any death.
+        os._exit(1)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("ray is not installed: pip install 'edrl[ray]'") from error
+    return ray

@@ -1,0 +1,65 @@
+"""How long the steps of a run took, as its timing.csv says.
+
+A row is a step, and the seconds since the row before; where a run began, or went on after it had been stopped, a row of
+0 seconds says at which step. Rows stay when a run is killed: its steps since the last checkpoint are then done twice.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edrl.study.work import numbers
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long steps took; those that were done twice, since a process ended between two checkpoints, count once."""
+
+    steps: int
+    seconds: float
+    seconds_done_twice: float
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Steps that followed each other, and the time they took."""
+
+    start: int
+    end: int
+    seconds: float
+
+    def until(self, step: int) -> "_Stretch":
+        """The part of it before a step, the time shared evenly."""
+        if self.end <= step:
+            return self
+        share = max(0, step - self.start) / (self.end - self.start)
+        return _Stretch(self.start, max(self.start, step), share * self.seconds)
+
+
+def timing_of(out: Path, after: int = 0) -> Timing | None:
+    """Of the stretches of a run that began at the step `after` or later; nothing if none is timed."""
+    stretches = _stretches(out)
+    kept = [stretch for stretch in stretches if stretch.start >= after]
+    seconds = sum(stretch.seconds for stretch in kept)
+    steps = sum(stretch.end - stretch.start for stretch in kept)
+    twice = seconds_spent(out) - sum(stretch.seconds for stretch in stretches)
+    return Timing(steps, seconds, twice) if steps > 0 and seconds > 0 else None
+
+
+def seconds_spent(out: Path) -> float:
+    """The time that a run has taken so far, what was done twice included."""
+    return sum(_rows(out)["seconds"])
+
+
+def _stretches(out: Path) -> list[_Stretch]:
+    """From the first step to the last, none of them twice."""
+    rows, kept, at = _rows(out), list[_Stretch](), 0
+    for step, seconds in zip(map(int, rows["step"]), rows["seconds"], strict=True):
+        if step < at:  # it was killed: what came after its checkpoint is to be done again
+            kept = [stretch.until(step) for stretch in kept if stretch.start < step or stretch.end <= step]
+        kept.append(_Stretch(min(at, step), step, seconds))
+        at = step
+    return kept
+
+
+def _rows(out: Path) -> dict[str, list[float]]:
+    return numbers(out / "timing.csv", ("step", "seconds"))

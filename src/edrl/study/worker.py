@@ -1,0 +1,28 @@
+"""`python -m edrl.study.worker STUDY NAME`: a process for one run, which ends with the one that started it."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from edrl.study.work import work
+
+
+def _end_with_parent() -> None:
+    """Standard input is a pipe from the driver: when it closes, the driver is gone, and the run saves and ends."""
+    os.read(sys.stdin.fileno(), 1)  # unbuffered: a lock on a buffer would keep Python from ending
+    os.kill(os.getpid(), signal.SIGTERM)  # what shells start in the background ignores SIGINT until training begins
+
+
+def main() -> int:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        work(Path(sys.argv[1]), sys.argv[2])
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
