@@ -40,7 +40,7 @@ def run() -> dict[str, Any]:
         values = clean + noise * spread * rng.normal(size=clean.shape)
         found[f"noise {noise:g}"] = {}
         for strategy in STRATEGIES:
-            imputed = Expectiles(11, impute=strategy).impute(values)
+            imputed = Expectiles(11, imputation=strategy).impute(values)
             residual = np.abs(np.asarray(family.evaluate(imputed)) - values).mean(-1) / spread[:, 0]
             width = np.asarray(imputed.std()) / np.asarray(truth.std())
             distance = np.asarray(wasserstein(imputed, truth, 1)) / np.asarray(truth.std())

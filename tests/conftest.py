@@ -26,3 +26,13 @@ def _forget_compiled_programs() -> Iterator[None]:
     """
     yield
     jax.clear_caches()
+
+
+_IN_FLOAT64 = ("core", "tabular", "theory", "paper")  # checked to more digits than float32 has
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _precision(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Float64 where numerics are checked; elsewhere JAX's default, as users have it."""
+    with jax.enable_x64(request.path.parent.name in _IN_FLOAT64):
+        yield

@@ -74,7 +74,7 @@ def draw_rules() -> Any:
     rules = get_args(Levels)
     figure, grid = style.axes(2, len(rules), width=12.5, height=5.2, sharex=True, sharey="row")
     for number, (above, below, rule) in enumerate(zip(*grid, rules, strict=True)):
-        imputed = Expectiles(TAUS, impute=ExactExpectiles(rule)).impute(values)
+        imputed = Expectiles(TAUS, imputation=ExactExpectiles(rule)).impute(values)
         atoms, probs = (np.asarray(part) for part in (imputed.atoms - mean, imputed.probs))
         t = np.linspace(-3, 3, 1201)
         above.plot([-3, 0, 3], [0, 0, 3], "--", color=GREY, linewidth=0.8)

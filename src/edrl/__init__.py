@@ -1,10 +1,11 @@
-"""edrl: distributional reinforcement learning as statistics plus imputation strategies."""
+"""edrl: distributional reinforcement learning as statistics plus imputation."""
 
 from edrl import tabular, theory
 from edrl.core import metrics, risk
 from edrl.core.algorithms import ALGORITHMS, Algorithm, algorithm
 from edrl.core.families import (
     Categorical,
+    ExactExpectiles,
     Expectiles,
     HuberQuantiles,
     Mean,
@@ -15,32 +16,29 @@ from edrl.core.families import (
     midpoints,
 )
 from edrl.core.imputation import (
-    STRATEGIES,
+    IMPUTATIONS,
     EqualWeights,
-    ExactExpectiles,
     MaximumEntropy,
     ScipyMinimize,
     ScipyRoot,
     as_samples,
-    gauss_quadrature,
-    on_support,
-    quantile_cells,
 )
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics, Strategy
+from edrl.core.statistics import Imputation, Statistics
 from edrl.core.verify import Verified, verify
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ALGORITHMS",
-    "STRATEGIES",
+    "IMPUTATIONS",
     "Algorithm",
     "Categorical",
     "EqualWeights",
     "ExactExpectiles",
     "Expectiles",
     "HuberQuantiles",
+    "Imputation",
     "MEstimator",
     "MaximumEntropy",
     "Mean",
@@ -50,16 +48,12 @@ __all__ = [
     "ScipyMinimize",
     "ScipyRoot",
     "Statistics",
-    "Strategy",
     "Verified",
     "algorithm",
     "as_samples",
     "evenly_spaced",
-    "gauss_quadrature",
     "metrics",
     "midpoints",
-    "on_support",
-    "quantile_cells",
     "risk",
     "tabular",
     "theory",

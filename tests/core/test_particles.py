@@ -28,7 +28,7 @@ def integer_batch(seed: int, n: int = N) -> tuple[Particles, np.ndarray, np.ndar
     return Particles(atoms, counts / PARTS), atoms, counts
 
 
-def law(mu: Particles) -> dict[float, float]:
+def distribution(mu: Particles) -> dict[float, float]:
     """The distribution of a single `mu` as a dictionary, atoms of probability zero left out."""
     masses: dict[float, float] = {}
     for atom, prob in zip(np.asarray(mu.atoms).tolist(), np.asarray(mu.probs).tolist(), strict=True):
@@ -63,9 +63,9 @@ def test_push_add_and_mixture_are_the_laws_they_claim_to_be(seed: int) -> None:
             mixture[z] = mixture.get(z, Fraction()) + Fraction(c * int(weights[i]), PARTS**2)
             for y, d in zip(other_atoms[i].tolist(), other_counts[i].tolist(), strict=True):
                 exact_sum[z + y] = exact_sum.get(z + y, Fraction()) + Fraction(c * d, PARTS**2)
-        assert_same_law(law(pushed[i]), exact_push)
-        assert_same_law(law(added[i]), exact_sum)
-    assert_same_law(law(mixed), mixture)
+        assert_same_law(distribution(pushed[i]), exact_push)
+        assert_same_law(distribution(added[i]), exact_sum)
+    assert_same_law(distribution(mixed), mixture)
     assert pushed.size == N
     assert added.size == 3 * N
     assert mixed.atoms.shape == (BATCH * N,)
@@ -210,9 +210,9 @@ def test_sorted_and_settled_are_the_same_law(seed: int) -> None:
     ordered, settled = mu.sorted(), mu.settled()
     assert (np.diff(ordered.atoms) >= 0).all()
     for i in range(BATCH):
-        assert law(settled[i]) == law(mu[i])
-        assert law(ordered[i]).keys() == law(mu[i]).keys()
-        assert set(settled.atoms[i].tolist()) == law(mu[i]).keys()  # padding lies on real atoms
+        assert distribution(settled[i]) == distribution(mu[i])
+        assert distribution(ordered[i]).keys() == distribution(mu[i]).keys()
+        assert set(settled.atoms[i].tolist()) == distribution(mu[i]).keys()  # padding lies on real atoms
     np.testing.assert_array_equal(mu.settled().probs, mu.probs)
 
 
@@ -252,7 +252,7 @@ def test_merged_far_away_in_float32() -> None:
 
 
 def adversarial_batch(seed: int, size: int) -> Particles:
-    """Laws of many kinds: normal, heavy-tailed, geometric in place and in mass, lumpy, far away."""
+    """Distributions of many kinds: normal, heavy-tailed, geometric in place and in mass, lumpy, far away."""
     rng = np.random.default_rng(seed)
     k = np.arange(size)
     atoms = np.stack([
@@ -283,7 +283,7 @@ def test_compressed_keeps_mean_and_mass_and_costs_little(n: int, seed: int) -> N
 
 
 def test_compressed_sees_no_padding() -> None:
-    """The extremes are those of the law: padding at 1e9 does not use up cells."""
+    """The extremes are those of the distribution: padding at 1e9 does not use up cells."""
     rng = np.random.default_rng(0)
     atoms = np.append(rng.random(40), [1e9, -1e9])
     mu = Particles(atoms, np.append(np.full(40, 1 / 40), [0.0, 0.0]))
@@ -425,41 +425,32 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
 def test_precision_follows_the_particles(operation) -> None:
-    """float64 NumPy stays that with x64 off; float32 stays float32, x64 off or on: plain numbers are weak."""
+    """float32 stays float32, x64 off or on: plain numbers are weak. float64 needs x64."""
     atoms = np.array([[1 / 3, 2.0, 0.0], [1.0, 5.0, 2.0]])
-    for leaf in jax.tree.leaves(operation(Particles(atoms))):
-        assert isinstance(leaf, np.ndarray)
-        assert leaf.dtype == np.float64
     single = Particles(jnp.float32(atoms))
-    for leaf in jax.tree.leaves(operation(single)):
+    for leaf in jax.tree.leaves(jax.eval_shape(operation, single)):
         assert leaf.dtype == np.float32
-    with jax.enable_x64(True):
-        for leaf in jax.tree.leaves(jax.eval_shape(operation, single)):
+    for leaf in jax.tree.leaves(jax.eval_shape(operation, Particles(atoms))):
+        assert leaf.dtype == np.float64
+    with jax.enable_x64(False):
+        for leaf in jax.tree.leaves(jax.eval_shape(operation, Particles(atoms))):
             assert leaf.dtype == np.float32
-        for leaf in jax.tree.leaves(operation(Particles(atoms))):
-            assert leaf.dtype == np.float64
 
 
 def test_double_wins_where_precisions_mix() -> None:
-    """Both fields always share one dtype; plain lists follow the arrays that they come with."""
+    """Both fields always share one dtype."""
     single, double = jnp.float32([0.0, 1.0]), np.array([1 / 3, 2 / 3])
     for mixed in (Particles(single, double), Particles(single).push(np.float64(1 / 3), 1.0)):
-        assert isinstance(mixed.atoms, np.ndarray)
-        assert isinstance(mixed.probs, np.ndarray)
         assert mixed.atoms.dtype == mixed.probs.dtype == np.float64
         assert mixed.merged().atoms.dtype == np.float64
-    follows = Particles(single, [0.25, 0.75])
-    assert follows.atoms.dtype == follows.probs.dtype == np.float32
     assert Particles(jnp.bfloat16([0.0, 1.0])).mean().dtype == jnp.bfloat16
-    traced = jax.jit(lambda probs: Particles(double, probs).mean())(jnp.float32([0.5, 0.5]))
-    assert traced.dtype == np.float32
 
 
 def test_what_sums_to_one_in_float32_does_so_beside_float64() -> None:
-    """A law in float32, a network's say, meets numbers in float64: its rounding is no mistake, and is mended."""
-    probs = jax.nn.softmax(jax.random.normal(jax.random.key(3), (64, 51)))
+    """A distribution in float32, a network's say, meets numbers in float64: its rounding is no mistake, and is mended."""
+    probs = jax.nn.softmax(jax.random.normal(jax.random.key(3), (64, 51), jnp.float32))
     assert np.abs(np.asarray(probs, np.float64).sum(-1) - 1).max() > 1.5e-8  # too much for float64
-    atoms = jnp.broadcast_to(jnp.linspace(-10, 10, 51), (64, 51))
+    atoms = jnp.broadcast_to(jnp.linspace(-10, 10, 51, dtype=jnp.float32), (64, 51))
     single, double = Particles(atoms, probs), Particles(np.array([0.0, 1.0]), np.array([0.25, 0.75]))
     for wide in (
         Particles(np.asarray(atoms, np.float64), probs),
@@ -488,35 +479,35 @@ def test_equal_weights_and_shared_weights() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Particles(1.0), r"atoms.shape = \(\)"),
-        (lambda: Particles(np.zeros((2, 0))), r"atoms.shape = \(2, 0\)"),
-        (lambda: Particles([[0.0, 1.0], [2.0, math.nan]]), r"atoms\[1, 1\] = nan"),
-        (lambda: Particles([0.0, math.inf]), r"atoms\[1\] = inf"),
-        (lambda: Particles([0.0, 1.0], [1.0]), r"probs.shape = \(1,\)"),
-        (lambda: Particles([0.0, 1.0], 0.5), r"probs.shape = \(\)"),
-        (lambda: Particles([0.0, 1.0], [[0.5, 0.5]]), r"probs.shape = \(1, 2\)"),
-        (lambda: Particles(np.zeros((3, 2)), np.full((2, 2), 0.5)), r"probs.shape = \(2, 2\)"),
-        (lambda: Particles([0.0, 1.0], [1.5, -0.5]), r"probs\[1\] = -0.5"),
-        (lambda: Particles([0.0, 1.0], [math.nan, 1.0]), r"probs\[0\] = nan"),
-        (lambda: Particles([0.0, 1.0], [0.5, 0.6]), r"sum of probs = 1.1"),
-        (lambda: Particles(np.zeros((2, 2)), [[0.5, 0.5], [0.5, 0.25]]), r"sum of probs\[1\] = 0.75"),
-        (lambda: Particles(np.zeros((2, 1))).mixture([1.0]), r"weights.shape = \(1,\)"),
-        (lambda: Particles(np.zeros((2, 1))).mixture(1.0), r"weights.shape = \(\)"),
-        (lambda: Particles([0.0]).mixture([1.0]), r"weights.shape = \(1,\)"),
-        (lambda: Particles(np.zeros((2, 1))).mixture([0.5, 0.75]), r"sum of weights = 1.25"),
-        (lambda: Particles(np.zeros((2, 1))).mixture([1.5, -0.5]), r"weights\[1\] = -0.5"),
-        (lambda: Particles([0.0]).push(math.nan, 1.0), r"atoms\[0\] = nan"),
-        (lambda: Particles([0.0]).cdf(0.5), r"x.shape = \(\)"),
-        (lambda: Particles([0.0]).quantile(0.5), r"taus.shape = \(\)"),
-        (lambda: Particles([0.0]).quantile([0.5, 1.5]), r"taus\[1\] = 1.5"),
-        (lambda: Particles([0.0]).quantile([math.nan]), r"taus\[0\] = nan"),
-        (lambda: Particles([0.0]).merged(-1.0), r"tolerance = -1.0"),
-        (lambda: Particles([0.0]).compressed(0), r"n = 0"),
-        (lambda: Particles([0.0]).compressed(1.5), r"n = 1.5"),
+        (lambda: Particles(1.0), r"atoms.shape( is |.* got )\(\)"),
+        (lambda: Particles(np.zeros((2, 0))), r"atoms.shape( is |.* got )\(2, 0\)"),
+        (lambda: Particles([[0.0, 1.0], [2.0, math.nan]]), r"atoms\[1, 1\]( is |.* got )nan"),
+        (lambda: Particles([0.0, math.inf]), r"atoms\[1\]( is |.* got )inf"),
+        (lambda: Particles([0.0, 1.0], [1.0]), r"probs.shape( is |.* got )\(1,\)"),
+        (lambda: Particles([0.0, 1.0], 0.5), r"probs.shape( is |.* got )\(\)"),
+        (lambda: Particles([0.0, 1.0], [[0.5, 0.5]]), r"probs.shape( is |.* got )\(1, 2\)"),
+        (lambda: Particles(np.zeros((3, 2)), np.full((2, 2), 0.5)), r"probs.shape( is |.* got )\(2, 2\)"),
+        (lambda: Particles([0.0, 1.0], [1.5, -0.5]), r"probs\[1\]( is |.* got )-0.5"),
+        (lambda: Particles([0.0, 1.0], [math.nan, 1.0]), r"probs\[0\]( is |.* got )nan"),
+        (lambda: Particles([0.0, 1.0], [0.5, 0.6]), r"sum of probs( is |.* got )1.1"),
+        (lambda: Particles(np.zeros((2, 2)), [[0.5, 0.5], [0.5, 0.25]]), r"sum of probs\[1\]( is |.* got )0.75"),
+        (lambda: Particles(np.zeros((2, 1))).mixture([1.0]), r"weights.shape( is |.* got )\(1,\)"),
+        (lambda: Particles(np.zeros((2, 1))).mixture(1.0), r"weights.shape( is |.* got )\(\)"),
+        (lambda: Particles([0.0]).mixture([1.0]), r"weights.shape( is |.* got )\(1,\)"),
+        (lambda: Particles(np.zeros((2, 1))).mixture([0.5, 0.75]), r"sum of weights( is |.* got )1.25"),
+        (lambda: Particles(np.zeros((2, 1))).mixture([1.5, -0.5]), r"weights\[1\]( is |.* got )-0.5"),
+        (lambda: Particles([0.0]).push(math.nan, 1.0), r"atoms\[0\]( is |.* got )nan"),
+        (lambda: Particles([0.0]).cdf(0.5), r"x.shape( is |.* got )\(\)"),
+        (lambda: Particles([0.0]).quantile(0.5), r"taus.shape( is |.* got )\(\)"),
+        (lambda: Particles([0.0]).quantile([0.5, 1.5]), r"taus\[1\]( is |.* got )1.5"),
+        (lambda: Particles([0.0]).quantile([math.nan]), r"taus\[0\]( is |.* got )nan"),
+        (lambda: Particles([0.0]).merged(-1.0), r"tolerance( is |.* got )-1.0"),
+        (lambda: Particles([0.0]).compressed(0), r"n( is |.* got )0"),
+        (lambda: Particles([0.0]).compressed(1.5), r"n( is |.* got )1.5"),
         # In a trace too, where a probability per row would otherwise be spread over all its atoms.
-        (lambda: jax.jit(lambda p: Particles(np.zeros(3), p).mean())(jnp.ones(1)), r"probs.shape = \(1,\)"),
+        (lambda: jax.jit(lambda p: Particles(np.zeros(3), p).mean())(jnp.ones(1)), r"probs.shape( is |.* got )\(1,\)"),
     ],
 )
 def test_bad_input_is_refused_by_name_and_value(make, message: str) -> None:
-    with pytest.raises(ValueError, match=message + ".* is not valid"):
+    with pytest.raises(ValueError, match=message):
         make()

@@ -239,19 +239,17 @@ def test_a_large_offset_costs_no_digits(risk: Risk) -> None:
 
 @each_risk
 def test_precision_jit_vmap_and_static(risk: Risk) -> None:
-    """float64 NumPy stays so, float32 stays float32; a measure is hashable and goes through jit as it is."""
+    """float64 and float32 stay what they are; a measure is hashable and goes through jit as it is."""
     mu = batch(3)
     exact = risk(mu)
-    assert isinstance(exact, np.ndarray)
     assert exact.dtype == np.float64
     single = Particles(jnp.float32(mu.atoms), jnp.float32(mu.probs))
     value = jax.jit(lambda risk, mu: jax.vmap(risk)(mu))(risk, single)
     assert value.dtype == jnp.float32
     if not isinstance(risk, ValueAtRisk):  # a quantile may jump to the next atom
         np.testing.assert_allclose(value, exact, atol=ATOL / EPS * float(jnp.finfo(jnp.float32).eps))
-    with jax.enable_x64(True):
-        assert jax.eval_shape(risk, single).dtype == jnp.float32
-    assert jax.tree.leaves(risk) == []
+    assert jax.eval_shape(risk, single).dtype == jnp.float32
+    assert isinstance(hash(risk), int)
 
 
 def test_equal_measures_share_one_compilation() -> None:
@@ -259,7 +257,7 @@ def test_equal_measures_share_one_compilation() -> None:
 
     @jax.jit
     def greedy(risk: Risk, mu: Particles) -> jax.Array:
-        traces.append(risk)
+        traces.append(type(risk))
         return jnp.argmax(risk(mu), axis=-1)
 
     mu = Particles(jnp.array([[1.0, 1.0], [-10.0, 14.0]]))  # a safe action and a better but risky one
@@ -283,5 +281,5 @@ def test_equal_measures_share_one_compilation() -> None:
 )
 def test_bad_parameters_are_refused(make, argument: str, values: list[float]) -> None:
     for value in values:
-        with pytest.raises(ValueError, match=rf"{argument} = {value!r} is not valid"):
+        with pytest.raises(ValueError, match=rf"{argument} must .*, got {value!r}"):
             make(value)

@@ -343,7 +343,7 @@ def test_forks_are_solved_as_dynamic_programming_does(k: int) -> None:
     """Appendix C's second lemma for EDRL: one imputed backup is the fixed point of the library's sweeps. With atoms
     on the knots the learnt expectiles are exact, as all returns but x0's have two atoms."""
     for rule in ("exact", "exact-knots"):
-        family = Expectiles(midpoints(k), impute=rule)
+        family = Expectiles(midpoints(k), imputation=rule)
         learnt, true = (values[-1] for values in non_uniform._solve_lemmas(family, (3,)))
         mdp = qdrl_not_uniform(k, gamma=non_uniform.QDRL_GAMMA)
         solved = dp.evaluate(mdp, 0, family).values[0, 0]

@@ -26,7 +26,15 @@ from edrl.study.plan import SUITES, Planned, parse_settings, plan, read_plan, wr
 from edrl.study.ray_backend import _warn_of_waiting
 from edrl.study.status import look_at
 from edrl.study.timing import Timing, seconds_spent, timing_of
-from edrl.study.work import forget_failure, is_done, last_row, note_failure, steps_done, why_failed, work
+from edrl.study.work import (
+    forget_failure,
+    is_done,
+    last_row,
+    note_failure,
+    steps_done,
+    why_failed,
+    work,
+)
 
 TINY = (
     "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",

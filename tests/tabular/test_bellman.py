@@ -63,15 +63,15 @@ def random_values(seed: int, family: Any) -> np.ndarray:
 
 def backup_by_hand(mdp: MDP, policy: np.ndarray, eta: Particles, x: int, a: int) -> tuple[np.ndarray, np.ndarray]:
     """Atoms and probabilities of (T eta)(x, a): every successor, reward, next action and next return."""
-    law = []
+    distribution = []
     for b, y in enumerate(mdp.successors[x, a]):
         for reward, p_reward in zip(mdp.rewards.atoms[x, a, b], mdp.rewards.probs[x, a, b], strict=True):
             for action, p_action in enumerate(policy[y]):
                 for z, p in zip(eta.atoms[y, action], eta.probs[y, action], strict=True):
                     following = 0.0 if mdp.terminal[y] else z
                     weight = mdp.probs[x, a, b] * p_reward * p_action * p
-                    law.append((reward + mdp.gamma * following, weight))
-    atoms, probs = np.array(law).T
+                    distribution.append((reward + mdp.gamma * following, weight))
+    atoms, probs = np.array(distribution).T
     return atoms, probs
 
 
@@ -163,15 +163,15 @@ def test_groups_of_pairs_give_what_all_pairs_at_once_give(pairs_at_once: int, mo
 
 def test_shapes_and_values_are_checked() -> None:
     mdp, policy = random_mdp(0), random_policy(0)
-    with pytest.raises(ValueError, match=r"eta.shape = \(4, 3\)"):
+    with pytest.raises(ValueError, match=r"eta.shape( is |.* got )\(4, 3\)"):
         exact_backup(mdp, policy, Particles(np.zeros((4, 3, 1))))
-    with pytest.raises(ValueError, match=r"values.shape = \(4, 2, 4\).*\(4, 2, 5\)"):
+    with pytest.raises(ValueError, match=r"values.shape( is |.* got )\(4, 2, 4\).*\(4, 2, 5\)"):
         imputed_backup(mdp, policy, Quantiles(5), np.zeros((4, 2, 4)))
     values = np.zeros((4, 2, 5))
     values[1, 0, 2] = np.nan
-    with pytest.raises(ValueError, match=r"values\[1, 0, 2\] = nan"):
+    with pytest.raises(ValueError, match=r"values\[1, 0, 2\]( is |.* got )nan"):
         imputed_backup(mdp, policy, Quantiles(5), values)
-    with pytest.raises(ValueError, match="k = 0"):
+    with pytest.raises(ValueError, match=r"k( is |.* got )0"):
         solve_moments(mdp, policy, 0)
 
 
@@ -197,9 +197,9 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_moments_of_a_discounted_sum_of_independent_rewards(name: str) -> None:
-    """Cumulants add up: kappa_j of the return is kappa_j of the reward / (1 - gamma^j), for any law."""
-    reward, law = LAWS[name]
-    mean, variance, skew, kurtosis = (float(s) for s in law.stats(moments="mvsk"))
+    """Cumulants add up: kappa_j of the return is kappa_j of the reward / (1 - gamma^j), for any distribution."""
+    reward, distribution = LAWS[name]
+    mean, variance, skew, kurtosis = (float(s) for s in distribution.stats(moments="mvsk"))
     cumulants = [mean, variance, skew * variance**1.5, kurtosis * variance**2]
     loop = MDP.from_lists([[[(1.0, 0, reward)]]], 0.8, reward_atoms=2)
     expected = raw_moments([kappa / (1 - 0.8 ** (j + 1)) for j, kappa in enumerate(cumulants)])

@@ -21,7 +21,7 @@ from edrl.tabular.problems import PROBLEMS, control_mdp, garnet, n_chain
 from edrl.tabular.rewards import Normal
 
 EDRL = Expectiles(11)
-NAIVE = Expectiles(11, impute="as_samples")
+NAIVE = Expectiles(11, imputation="as_samples")
 WIDE = Categorical(np.linspace(-101, 101, 12))  # beyond 1/(1 - gamma) for gamma = 0.99 and rewards in [-1, 1]
 
 # Families whose mean is learnt exactly come first: Lemma 4.8 (i) and the 1/2-expectile.
@@ -174,10 +174,10 @@ def test_what_diverges_stops_without_convergence(chain: MDP) -> None:
     with pytest.warns(
         UserWarning, match=r"sweeps have not settled the statistics: the last one changed them by nan"
     ) as told:
-        solution = dp.evaluate(chain, 0, Mean(impute=magnified))
+        solution = dp.evaluate(chain, 0, Mean(imputation=magnified))
     assert told[0].filename == __file__  # where it was asked for
     assert not solution.converged
-    assert not dp.evaluate(chain, 0, Mean(impute=magnified), max_iterations=500).converged
+    assert not dp.evaluate(chain, 0, Mean(imputation=magnified), max_iterations=500).converged
     assert solution.iterations < 1000
 
 
@@ -186,23 +186,23 @@ def magnified(family: Statistics, values: Any) -> Particles:
 
 
 def test_bad_arguments_are_named(chain: MDP) -> None:
-    with pytest.raises(ValueError, match=r"initial.shape = \(15, 2\)"):
+    with pytest.raises(ValueError, match=r"initial.shape( is |.* got )\(15, 2\)"):
         dp.evaluate(chain, 0, Mean(), initial=np.zeros((15, 2)))
     initial = np.zeros((15, 2, 1))
     initial[3, 1] = np.inf
-    with pytest.raises(ValueError, match=r"initial\[3, 1, 0\] = inf"):
+    with pytest.raises(ValueError, match=r"initial\[3, 1, 0\]( is |.* got )inf"):
         dp.evaluate(chain, 0, Mean(), initial=initial)
-    with pytest.raises(ValueError, match="tolerance = -1"):
+    with pytest.raises(ValueError, match=r"tolerance( is |.* got )-1"):
         dp.evaluate(chain, 0, Mean(), tolerance=-1.0)
-    with pytest.raises(ValueError, match="max_iterations = 0"):
+    with pytest.raises(ValueError, match=r"max_iterations( is |.* got )0"):
         dp.control(chain, Mean(), max_iterations=0)
-    with pytest.raises(ValueError, match=r"epsilon = 1\.5"):
+    with pytest.raises(ValueError, match=r"epsilon( is |.* got )1\.5"):
         dp.control(chain, Mean(), epsilon=1.5)
-    with pytest.raises(ValueError, match=r"family = 'EDRL' is not valid: it must be an object of edrl\.Statistics"):
+    with pytest.raises(ValueError, match=r"family must be an object of edrl\.Statistics.*, got 'EDRL'"):
         dp.evaluate(chain, 0, "EDRL")
-    with pytest.raises(ValueError, match="family = 0"):
+    with pytest.raises(ValueError, match=r"family( is |.* got )0"):
         dp.evaluate(chain, Mean(), 0)
-    with pytest.raises(ValueError, match="risk = 'cvar'"):
+    with pytest.raises(ValueError, match=r"risk( is |.* got )'cvar'"):
         dp.control(chain, Mean(), risk="cvar")
 
 
@@ -264,7 +264,7 @@ def test_control_of_the_mean_is_value_iteration(make: Callable[[], MDP]) -> None
 
 
 def test_greedy_follows_one_action_not_the_best_of_each_statistic() -> None:
-    """The wide law has the highest upper quantiles, the certain reward the higher mean: only it is backed up."""
+    """The wide distribution has the highest upper quantiles, the certain reward the higher mean: only it is backed up."""
     wide = Particles(np.array([-1.0, 1.0]))
     solution = dp.control(choice(wide, Particles(np.array([0.1, 0.1]))), Quantiles(10))
     np.testing.assert_allclose(solution.values[0], 0.9 * 0.1, atol=1e-12)

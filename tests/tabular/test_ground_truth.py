@@ -119,10 +119,10 @@ def test_continuous_rewards_without_discounting() -> None:
     """control_mdp: returns are E and 1.85 - E with E exponential, whose integrated CDFs are known."""
     mdp = control_mdp(reward_atoms=16)
     found = return_distributions(mdp, 0, atoms=ATOMS)
-    assert (found.error[0] >= mdp.law_error[3:5, 0]).all()
-    for action, law in enumerate((Exponential(), Exponential(shift=1.85, reflected=True))):
+    assert (found.error[0] >= mdp.discretisation_error[3:5, 0]).all()
+    for action, distribution in enumerate((Exponential(), Exponential(shift=1.85, reflected=True))):
         x = np.linspace(-6, 8, 501)
-        difference = np.abs(integrated_cdf(found.particles[0, action], x) - law.integrated_cdf(x))
+        difference = np.abs(integrated_cdf(found.particles[0, action], x) - distribution.integrated_cdf(x))
         assert difference.max() <= found.error[0, action] + ROUNDING
         assert found.error[0, action] < 0.05
     np.testing.assert_allclose(found.means[0], [1.0, 0.85], atol=ROUNDING)
@@ -131,7 +131,7 @@ def test_continuous_rewards_without_discounting() -> None:
 def test_an_undiscounted_walk_of_random_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight states that are left with probability 1/20, the last of which then pays E: that is the return of all.
 
-    The error of the discretised law counts in full, however late it is paid. And iterations go on until the news
+    The error of the discretised distribution counts in full, however late it is paid. And iterations go on until the news
     from the end have come all the way, although the largest error stays the same so long.
     """
     monkeypatch.setattr(ground_truth, "_SWEEPS_AT_ONCE", 1)
@@ -192,17 +192,17 @@ def test_unbounded_returns_are_refused() -> None:
 def test_bad_arguments_are_named() -> None:
     mdp = acyclic(0)
     for options, message in (
-        ({"atoms": 1}, "atoms = 1"),
-        ({"tolerance": -1.0}, "tolerance = -1"),
-        ({"max_iterations": 0}, "max_iterations = 0"),
+        ({"atoms": 1}, r"atoms( is |.* got )1"),
+        ({"tolerance": -1.0}, r"tolerance( is |.* got )-1"),
+        ({"max_iterations": 0}, r"max_iterations( is |.* got )0"),
     ):
         with pytest.raises(ValueError, match=message):
             return_distributions(mdp, 0, **options)
     for options, message in (
-        ({"episodes": 0}, "episodes = 0"),
-        ({"state": 4}, "state = 4"),
-        ({"action": -1}, "action = -1"),
-        ({"truncation": 0.0}, "truncation = 0"),
+        ({"episodes": 0}, r"episodes( is |.* got )0"),
+        ({"state": 4}, r"state( is |.* got )4"),
+        ({"action": -1}, r"action( is |.* got )-1"),
+        ({"truncation": 0.0}, r"truncation( is |.* got )0"),
     ):
         with pytest.raises(ValueError, match=message):
             rollouts(mdp, 0, **{"episodes": 10, **options})
@@ -258,7 +258,7 @@ def test_rollouts_begin_though_little_is_asked_for() -> None:
 
 
 def test_rollouts_draw_continuous_rewards_themselves() -> None:
-    """Not their discretisation: all draws differ, and fit the law."""
+    """Not their discretisation: all draws differ, and fit the distribution."""
     returns = rollouts(loop_or_draw(0.9), 0, EPISODES, state=1).atoms
     assert len(np.unique(returns)) == EPISODES
     assert stats.kstest(returns, stats.norm(1.0, 2.0).cdf).statistic <= DKW
@@ -289,7 +289,7 @@ def test_brackets_hold_a_finer_truth() -> None:
         assert (least <= high + ROUNDING).all()
         values = np.asarray(fine.values(family))
         assert np.mean((low - ROUNDING <= values) & (values <= high + ROUNDING)) > 0.99
-    with pytest.raises(ValueError, match="bracketed"):
+    with pytest.raises(ValueError, match="no bracket"):
         coarse.bracket(Moments(2))
 
 
@@ -299,7 +299,7 @@ def test_counts_may_be_whole_floats_and_places_must_be_whole() -> None:
     np.testing.assert_array_equal(few.atoms, return_distributions(chain, 0, atoms=64).upper.atoms)
     assert rollouts(chain, 0, 3.0).size == 3  # type: ignore[arg-type]
     for name in ("state", "action"):
-        with pytest.raises(ValueError, match=f"{name} = 0.5"):
+        with pytest.raises(ValueError, match=f"{name} must .* got 0.5"):
             rollouts(chain, 0, 3, **{name: 0.5})
 
 

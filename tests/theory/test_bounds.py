@@ -35,7 +35,7 @@ POOR, FINE = 12, 10_000  # iterations
 FAMILIES: list[Statistics] = [
     Categorical(np.linspace(-1, 1, 5)),
     Quantiles(9),
-    Expectiles(midpoints(9), impute="exact-knots"),
+    Expectiles(midpoints(9), imputation="exact-knots"),
 ]
 
 
@@ -83,15 +83,15 @@ def test_the_bound_for_edrl_is_uniform_away_from_the_ends(k: int) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cdrl_bound(1, 0.9), "k = 1 .* at least 2"),
-        (lambda: cdrl_bound(5, 1.0), r"gamma = 1.0 .* \[0, 1\)"),
-        (lambda: qdrl_bound(0, 0.9, 1.0), "k = 0"),
-        (lambda: qdrl_bound(5, 0.9, -1.0), "max_reward = -1.0"),
-        (lambda: sharper_qdrl_bound(5, -0.1, 1.0), "gamma = -0.1"),
-        (lambda: cdrl_cramer_bound(1, 0.9), "k = 1 .* at least 2"),
-        (lambda: sharper_cdrl_bound(5, 1.0), "gamma = 1.0"),
-        (lambda: edrl_bound((0.2, 0.4, 0.9), 0.9, 1.0), "taus = .* 1/2 must be among them"),
-        (lambda: edrl_bound((0.2, 0.4, 0.5), 0.9, 1.0), "taus = .* on either side"),
+        (lambda: cdrl_bound(1, 0.9), r"k must be .* at least 2, got 1"),
+        (lambda: cdrl_bound(5, 1.0), r"gamma is 1.0: .* \[0, 1\)"),
+        (lambda: qdrl_bound(0, 0.9, 1.0), r"k( is |.* got )0"),
+        (lambda: qdrl_bound(5, 0.9, -1.0), r"max_reward( is |.* got )-1.0"),
+        (lambda: sharper_qdrl_bound(5, -0.1, 1.0), r"gamma( is |.* got )-0.1"),
+        (lambda: cdrl_cramer_bound(1, 0.9), r"k must be .* at least 2, got 1"),
+        (lambda: sharper_cdrl_bound(5, 1.0), r"gamma( is |.* got )1.0"),
+        (lambda: edrl_bound((0.2, 0.4, 0.9), 0.9, 1.0), r"taus( is |.* got ).* 1/2 must be among them"),
+        (lambda: edrl_bound((0.2, 0.4, 0.5), 0.9, 1.0), r"taus( is |.* got ).* on either side"),
         (lambda: edrl_bound((0.5, 0.2), 0.9, 1.0), "taus"),
     ],
 )
@@ -181,7 +181,7 @@ def test_distributions_with_the_same_expectiles_are_near_each_other(taus: tuple[
 @pytest.mark.parametrize("taus", [LEVELS[1], LEVELS[5]])
 def test_every_exact_imputation_is_one_of_them(rule: str, taus: tuple[float, ...]) -> None:
     """Step 2 for our own rules, of which all but exact-knots put atoms beyond the range of the distribution."""
-    family = Expectiles(taus, impute=rule)
+    family = Expectiles(taus, imputation=rule)
     mu = unit_distributions(4)
     values = np.asarray(family.evaluate(mu))
     imputed = family.impute(values)
@@ -230,7 +230,7 @@ def rare_extremes(gamma: float) -> MDP:
 def test_the_bound_for_edrl_holds_after_every_sweep(rule: str) -> None:
     """Equation (2) of docs/edrl-theorem.md, where the default rule never settles and imputes atoms beyond
     the returns, but learns expectiles within them."""
-    gamma, family = 0.9, Expectiles(midpoints(9), impute=rule)
+    gamma, family = 0.9, Expectiles(midpoints(9), imputation=rule)
     taus, mdp = np.array(family.taus), rare_extremes(0.9)
     steps = np.arange(400)
     paid, reach = gamma**steps - 1, 0.98**steps  # in t steps 1 - gamma^t is lost
@@ -253,13 +253,13 @@ def test_the_bound_for_edrl_holds_after_every_sweep(rule: str) -> None:
 @pytest.mark.parametrize("rule", ["exact", "as_samples"])
 def test_no_imputation_learns_the_outermost_level(taus: tuple[float, ...], rule: str) -> None:
     """The proposition of docs/edrl-theorem.md: two MDPs with the same expectiles at x1 and different ones at x0."""
-    gamma, family, odds = 0.6, Expectiles(taus, impute=rule), taus[0] / (1 - taus[0])
-    laws = (
+    gamma, family, odds = 0.6, Expectiles(taus, imputation=rule), taus[0] / (1 - taus[0])
+    continuous = (
         Particles(np.array([-1.0, 0.0, 1.0]), np.array([odds / 2, 0.5 - odds / 2, 0.5])),
         Particles(np.array([-odds, 1.0])),
     )
     learnt, true = [], []
-    for reward in laws:
+    for reward in continuous:
         fork = [(2 / (2 + odds), 1, 0.0), (odds / (2 + odds), 2, 0.0)]
         mdp = MDP.from_lists([[fork], [[(1.0, 3, reward)]], [[(1.0, 3, -1.0)]], []], gamma)
         learnt.append(dp.evaluate(mdp, 0, family).values[:, 0])
@@ -349,7 +349,7 @@ def test_returns_known_exactly() -> None:
     assert found.error == pytest.approx(0.8 / 3, abs=1e-14)
     known = approximation_error(mdp, 0, family, truth=found.true_values)
     assert (known.error, known.uncertainty) == (found.error, 0.0)
-    with pytest.raises(ValueError, match=r"truth.shape = \(4, 1, 2\)"):
+    with pytest.raises(ValueError, match=r"truth.shape( is |.* got )\(4, 1, 2\)"):
         approximation_error(mdp, 0, family, truth=found.true_values[..., :2])
 
 
@@ -360,7 +360,7 @@ def test_the_mean_is_learnt_exactly_and_has_no_rate(truths: dict[int, Truth]) ->
     assert found.error <= 1e-9 / (1 - 0.8)
     assert found.uncertainty is not None
     assert found.uncertainty <= 1e-12
-    variance_lost = Moments(2, impute="dirac")
+    variance_lost = Moments(2, imputation="dirac")
     assert approximation_error(mdp, "uniform", variance_lost, truth=truths[FINE]).uncertainty is None
 
 
@@ -400,8 +400,8 @@ def test_the_exponent_is_a_least_squares_slope(decay: Any) -> None:
 def test_decay_needs_points_and_errors() -> None:
     """A slope through two points has no error, and vanishing errors have no slope."""
     mdp = garnet(0, 4, 2, 2, 0.8, max_reward=0.2)
-    with pytest.raises(ValueError, match=r"\(number of mdps, ks\) = \(1, \(3, 5\)\)"):
+    with pytest.raises(ValueError, match=r"\(number of mdps, ks\) is \(1, \(3, 5\)\)"):
         measure_decay(Quantiles, (3, 5), [mdp])
     zero = garnet(0, 4, 2, 2, 0.8, max_reward=0.0)
-    with pytest.raises(ValueError, match=r"least error = 0.0"):
+    with pytest.raises(ValueError, match=r"least error( is |.* got )0.0"):
         measure_decay(lambda k: Mean(), (3, 5, 9), [zero])

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -262,11 +262,10 @@ def test_moments_are_closed_on_both_routes() -> None:
     assert bellman_closed(Moments(3), route="span").closed
 
 
-@dataclass(frozen=True)
 class Extremes(Statistics):
     """The smallest and the largest possible value, imputed by a coin toss between them."""
 
-    strategy: Any = lambda family, values: Particles(values)
+    imputation: Any = eqx.field(static=True, default=lambda family, values: Particles(values))
 
     @property
     def size(self) -> int:
@@ -288,13 +287,15 @@ def test_closed_statistics_that_are_no_expectations_are_found() -> None:
     assert found.deviation < 1e-15
 
 
-@dataclass(frozen=True)
+def _coin_toss(family: Statistics, values: Any) -> Particles:
+    deviations = jnp.sqrt(jnp.maximum(values[..., 1:], 0))
+    return Particles(values[..., :1] + deviations * jnp.array([-1.0, 1.0]))
+
+
 class MeanAndVariance(Statistics):
     """Imputed by a coin toss with these."""
 
-    strategy: Any = lambda family, values: Particles(
-        values[..., :1] + jnp.sqrt(jnp.maximum(values[..., 1:], 0)) * jnp.array([-1.0, 1.0])
-    )
+    imputation: Any = eqx.field(static=True, default=_coin_toss)
 
     @property
     def size(self) -> int:
@@ -324,7 +325,7 @@ def test_a_witness_does_not_serve_other_statistics() -> None:
     """`check` refuses distributions that do not share the statistics."""
     witness = bellman_closed([np.square]).witness
     assert witness is not None
-    with pytest.raises(ValueError, match=r"difference of statistics = .* must share them"):
+    with pytest.raises(ValueError, match=r"difference of statistics( is |.* got ).* must share them"):
         witness.check([np.sin])
     with pytest.raises(ValueError, match="must share them"):
         witness.check(Moments(1))  # they do not share the mean
@@ -354,18 +355,18 @@ def test_results_are_readable() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bellman_closed([]), r"statistics = \[\] .* sequence of functions"),
-        (lambda: bellman_closed(np.square), "statistics = .* sequence of functions"),
-        (lambda: bellman_closed([lambda x: 1.0]), r"statistics\[0\]\(x\).shape = \(\)"),
+        (lambda: bellman_closed([]), r"statistics must be .* sequence of functions.* got \[\]"),
+        (lambda: bellman_closed(np.square), r"statistics must be .* sequence of functions"),
+        (lambda: bellman_closed([lambda x: 1.0]), r"statistics\[0\]\(x\).shape( is |.* got )\(\)"),
         (lambda: bellman_closed([lambda x: x, lambda x: np.where(x > 0, np.inf, x)]), r"statistics\[1\]"),
-        (lambda: bellman_closed(Mean(), interval=(1.0, 0.0)), r"interval = \(1.0, 0.0\)"),
-        (lambda: bellman_closed(Mean(), gammas=(0.5, 0.0)), r"gammas\[1\] = 0.0"),
-        (lambda: bellman_closed(Mean(), rewards=(np.inf,)), r"rewards\[0\] = inf"),
-        (lambda: bellman_closed(Mean(), rewards=()), r"\(rewards, gammas\) = .* at least one"),
-        (lambda: bellman_closed(Mean(), tolerance=0.0), "tolerance = 0.0"),
-        (lambda: bellman_closed(Quantiles(3), draws=10), "draws = 10 .* 200"),
-        (lambda: bellman_closed(Quantiles(3), route="span"), "route = 'span'"),
-        (lambda: bellman_closed([np.square], route="mixtures"), "route = 'mixtures'"),
+        (lambda: bellman_closed(Mean(), interval=(1.0, 0.0)), r"interval( is |.* got )\(1.0, 0.0\)"),
+        (lambda: bellman_closed(Mean(), gammas=(0.5, 0.0)), r"gammas\[1\]( is |.* got )0.0"),
+        (lambda: bellman_closed(Mean(), rewards=(np.inf,)), r"rewards\[0\]( is |.* got )inf"),
+        (lambda: bellman_closed(Mean(), rewards=()), r"\(rewards, gammas\) is .* at least one"),
+        (lambda: bellman_closed(Mean(), tolerance=0.0), r"tolerance( is |.* got )0.0"),
+        (lambda: bellman_closed(Quantiles(3), draws=10), r"draws must be .* 200, got 10"),
+        (lambda: bellman_closed(Quantiles(3), route="span"), r"route( is |.* got )'span'"),
+        (lambda: bellman_closed([np.square], route="mixtures"), r"route( is |.* got )'mixtures'"),
         (lambda: bellman_closed([np.square]).coefficients(0.0, 0.5), r"\(False, 'span'\)"),
         (lambda: bellman_closed(Mean(), route="mixtures").coefficients(0.0, 0.5), r"\(True, 'mixtures'\)"),
     ],
@@ -378,5 +379,5 @@ def test_errors_name_what_is_wrong(call: Callable[[], Closedness], message: str)
 
 def test_a_naive_strategy_is_no_imputation() -> None:
     """Samples in the place of statistics do not have those statistics: no draw can decide anything."""
-    with pytest.raises(ValueError, match=r"median relative residual of the imputation = .* exact strategy"):
-        bellman_closed(Moments(3, impute="as_samples"), route="mixtures")
+    with pytest.raises(ValueError, match=r"median relative residual of the imputation( is |.* got ).* exact imputation"):
+        bellman_closed(Moments(3, imputation="as_samples"), route="mixtures")

@@ -26,7 +26,13 @@ from edrl.tabular.problems import (
     quantile_mean_inconsistent,
     quantile_not_closed,
 )
-from edrl.theory.bounds import approximation_error, cdrl_bound, edrl_bound, qdrl_bound, sharper_qdrl_bound
+from edrl.theory.bounds import (
+    approximation_error,
+    cdrl_bound,
+    edrl_bound,
+    qdrl_bound,
+    sharper_qdrl_bound,
+)
 from edrl.theory.closedness import bellman_closed
 
 EPS = np.finfo(np.float64).eps
@@ -34,7 +40,7 @@ SUPPORT = (-1.0, -0.25, 0.0, 0.5, 0.75)
 EVEN = tuple(np.linspace(-1.0, 1.0, 6).tolist())
 
 
-def random_laws(seed: int, batch: tuple[int, ...], atoms: int, low: float = -1.0, high: float = 1.0) -> Particles:
+def random_distributions(seed: int, batch: tuple[int, ...], atoms: int, low: float = -1.0, high: float = 1.0) -> Particles:
     """Random distributions on [low, high], some with most of their mass on few atoms."""
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.full(atoms, rng.choice([0.1, 1.0])), batch)
@@ -69,12 +75,12 @@ def test_lemma_3_2_cdrl_learns_statistics(support: tuple[float, ...]) -> None:
     """Pi_C preserves s_{z_k, z_{k+1}} for k = 1, ..., K - 1 (the proof says K), and they are injective on the
     grid: imputing from the statistics is the projection of Equation (12)."""
     family = Categorical(support)
-    laws = random_laws(0, (40,), 12, low=-1.5, high=1.2)  # also beyond the support
-    laws.atoms[:, :5] = support[:5]  # and on its points
-    statistics = family.evaluate(laws)
+    distributions = random_distributions(0, (40,), 12, low=-1.5, high=1.2)  # also beyond the support
+    distributions.atoms[:, :5] = support[:5]  # and on its points
+    statistics = family.evaluate(distributions)
     imputed = family.impute(statistics)
     assert statistics.shape == (40, len(support) - 1)
-    expected = np.stack([projected(support, mu) for mu in laws])
+    expected = np.stack([projected(support, mu) for mu in distributions])
     np.testing.assert_allclose(imputed.probs, expected, atol=50 * EPS)
     np.testing.assert_allclose(family.evaluate(imputed), statistics, atol=50 * EPS)
     on_grid = Particles(np.broadcast_to(support, expected.shape), expected)
@@ -84,7 +90,7 @@ def test_lemma_3_2_cdrl_learns_statistics(support: tuple[float, ...]) -> None:
 def test_lemma_4_2_moments_are_closed() -> None:
     """The moments of T eta are binomial sums over those of eta, whatever else eta is."""
     mdp, k = garnet(1, 4, 2, 2, 0.8, reward_atoms=2), 4
-    eta = random_laws(1, (4, 2), 5)
+    eta = random_distributions(1, (4, 2), 5)
     policy = np.full((4, 2), 0.5)
     below = np.concatenate([np.ones((4, 2, 1)), Moments(k).evaluate(eta)], axis=-1).mean(axis=1)  # [S, k + 1]
     rewards, successors = mdp.rewards, mdp.successors
@@ -133,7 +139,7 @@ def test_lemma_4_4_ii_qdrl_is_not_closed(k: int) -> None:
         values[variant] = np.asarray(family.evaluate(eta))[:, 0]
         for state, shift in ((1, 0.0), (2, 1 / k)):
             np.testing.assert_allclose(values[variant][state], np.array(midpoints(k)) + shift, atol=1e-14)
-    bin_width = 1 / (k * per_level)  # of the discretised uniform law
+    bin_width = 1 / (k * per_level)  # of the discretised uniform distribution
     assert abs(values["uniform"][0, 0] - gamma / k) <= gamma * bin_width / 2 + 1e-14
     assert values["atoms"][0, 0] == pytest.approx(gamma / (2 * k), abs=1e-14)
 
@@ -148,15 +154,15 @@ def test_lemma_4_4_ii_qdrl_is_not_closed(k: int) -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_lemma_b_1_the_cramer_projection_in_w1(seed: int) -> None:
-    """(i) Pi_C does not expand W1. (ii) It moves a law on [z_1, z_K] by at most (z_K - z_1)/(2 (K - 1)).
+    """(i) Pi_C does not expand W1. (ii) It moves a distribution on [z_1, z_K] by at most (z_K - z_1)/(2 (K - 1)).
 
     (The proof of (i) prints F_{mu_1} - F_{mu_1} for F_{mu_1} - F_{mu_2} and a sum up to K for K - 1.)
     """
     family = Categorical(EVEN)
-    mu, nu = random_laws(seed, (16,), 6, -1.3, 1.3), random_laws(seed + 1, (16,), 6, -1.3, 1.3)
+    mu, nu = random_distributions(seed, (16,), 6, -1.3, 1.3), random_distributions(seed + 1, (16,), 6, -1.3, 1.3)
     pi_mu, pi_nu = family.impute(family.evaluate(mu)), family.impute(family.evaluate(nu))
     assert (wasserstein(pi_mu, pi_nu) <= wasserstein(mu, nu) + 1e-14).all()
-    inside = random_laws(seed, (16,), 6)
+    inside = random_distributions(seed, (16,), 6)
     moved = wasserstein(family.impute(family.evaluate(inside)), inside)
     assert moved.max() <= (EVEN[-1] - EVEN[0]) / (2 * (len(EVEN) - 1)) + 1e-14
 
@@ -175,10 +181,10 @@ def test_lemma_b_1_is_sharp_and_its_coupling() -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_lemma_b_2_the_quantile_projection_in_w1(seed: int) -> None:
-    """(i) Pi_W1 moves a law of width I by at most I/K; in fact by at most I/(2K), as mid-quantiles halve
+    """(i) Pi_W1 moves a distribution of width I by at most I/K; in fact by at most I/(2K), as mid-quantiles halve
     their cells. (ii) W1(Pi mu, Pi nu) <= W1(mu, nu) + 2 I/K; in fact + I/K."""
     family, k, width = Quantiles(5), 5, 2.0
-    mu, nu = random_laws(seed, (16,), 6), random_laws(seed + 1, (16,), 6)
+    mu, nu = random_distributions(seed, (16,), 6), random_distributions(seed + 1, (16,), 6)
     pi_mu, pi_nu = family.impute(family.evaluate(mu)), family.impute(family.evaluate(nu))
     moved = wasserstein(pi_mu, mu)
     assert moved.max() <= width / k
@@ -202,7 +208,7 @@ def test_bellman_operators_contract(seed: int, gamma: float) -> None:
     """Appendix A: T contracts sup-W1 by gamma, Pi_C T the sup-Cramér distance by sqrt(gamma), and Pi_W1 T
     sup-W_inf by gamma (Dabney et al., 2018), which is why CDRL and QDRL have fixed points."""
     mdp = garnet(seed, 5, 2, 3, gamma)
-    one, two = random_laws(seed, (5, 2), 4), random_laws(seed + 9, (5, 2), 4)
+    one, two = random_distributions(seed, (5, 2), 4), random_distributions(seed + 9, (5, 2), 4)
     backed_up = [exact_backup(mdp, "uniform", eta) for eta in (one, two)]
     assert supremum(wasserstein, *backed_up) <= gamma * supremum(wasserstein, one, two) + 1e-14
     categorical, quantiles = Categorical(EVEN), Quantiles(4)
@@ -254,7 +260,7 @@ def test_theorem_4_7_qdrl_is_approximately_closed(k: int, measured: list[Any]) -
 @pytest.mark.parametrize("k", [9])
 def test_edrl_is_approximately_closed(k: int, measured: list[Any]) -> None:
     """Our bound for exact imputation within the range of returns, of which the paper has no counterpart."""
-    family = Expectiles(midpoints(k), impute="exact-knots")
+    family = Expectiles(midpoints(k), imputation="exact-knots")
     assert largest_ratio(measured, family, lambda gamma, r: edrl_bound(midpoints(k), gamma, r)) <= 1
 
 

@@ -3,26 +3,37 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 
-def fail(argument: str, value: Any, right: str) -> ValueError:
-    """The error for a bad `argument`, ready to be raised."""
-    return ValueError(f"{argument} = {value!r} is not valid: {right}")
+def fail(argument: str, value: object, right: str) -> ValueError:
+    """The error for a bad `argument`, ready to be raised.
+
+    `right` says what would be right ("it must be at least 1"), or what is wrong ("there is no such directory").
+    """
+    if right.startswith("it must "):
+        return ValueError(f"{argument} {right.removeprefix('it ')}, got {value!r}")
+    return ValueError(f"{argument} is {value!r}: {right}")
 
 
 def check_count(argument: str, value: int, least: int) -> int:
     """A whole number of at least `least`."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
+        value, bool
+    )
     if not number or not math.isfinite(value) or int(value) != value or value < least:
         raise fail(argument, value, f"it must be a whole number of at least {least}")
     return int(value)
 
 
 def check_number(
-    argument: str, value: float, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
+    argument: str,
+    value: float,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
 ) -> float:
     """A finite number in [low, high], or in (low, high] with `open_low`."""
     try:
@@ -44,7 +55,9 @@ def check_directory(argument: str, path: Path) -> None:
             return
 
 
-def check_increasing(argument: str, values: Sequence[float], low: float, high: float) -> tuple[float, ...]:
+def check_increasing(
+    argument: str, values: Sequence[float], low: float, high: float
+) -> tuple[float, ...]:
     """A non-empty, strictly increasing sequence of finite numbers strictly between `low` and `high`."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
@@ -52,7 +65,11 @@ def check_increasing(argument: str, values: Sequence[float], low: float, high: f
     outside = ~(np.isfinite(array) & (array > low) & (array < high))
     if outside.any():
         at = int(np.argmax(outside))
-        raise fail(f"{argument}[{at}]", float(array[at]), f"it must lie strictly between {low:g} and {high:g}")
+        raise fail(
+            f"{argument}[{at}]",
+            float(array[at]),
+            f"it must lie strictly between {low:g} and {high:g}",
+        )
     steps = np.diff(array)
     if (steps <= 0).any():
         at = int(np.argmax(steps <= 0))

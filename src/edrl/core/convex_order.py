@@ -1,44 +1,22 @@
-"""What statistics can a distribution have that lies between two others in the convex order?"""
+"""What quantiles can a distribution have that lies between two others in the convex order?"""
 
 import numpy as np
 
-from edrl.core.families import Categorical, Expectiles, Mean, Quantiles
 from edrl.core.metrics import integrated_cdf
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics
 
 
-def bracket_of(
-    family: Statistics, lower: Particles, upper: Particles, means: np.ndarray
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """The least and greatest values [..., K] that distributions between two others in the convex order can have.
-
-    P(x) = E[(x - Z)+] lies between those of `lower` and `upper`, which share the `means`. None for families for which
-    nobody has worked it out.
-    """
-    if isinstance(family, Mean):
-        return means[..., None], means[..., None]
-    if isinstance(family, Expectiles):  # monotone in the convex order: up above 1/2, down below
-        ends = np.asarray(family.evaluate(lower)), np.asarray(family.evaluate(upper))
-        return np.minimum(*ends), np.maximum(*ends)
-    if isinstance(family, Categorical):
-        support = np.asarray(family.support)
-        low, high = integrated_cdf(lower, support), integrated_cdf(upper, support)
-        width = np.diff(support)  # E[h] is the slope of P's chord
-        return (low[..., 1:] - high[..., :-1]) / width, (high[..., 1:] - low[..., :-1]) / width
-    if isinstance(family, Quantiles):
-        return _quantile_bracket(np.asarray(family.taus), lower, upper, means)
-    return None
-
-
-def _quantile_bracket(
+def quantile_bracket(
     taus: np.ndarray, lower: Particles, upper: Particles, means: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A quantile minimises P(x) - tau x, so it is not where the lower P exceeds the least upper one."""
-    best = upper.quantile(taus)
-    minima = integrated_cdf(upper, best) - taus * best  # [S, A, K]
-    knots = np.sort(lower.settled().atoms, axis=-1)  # [S, A, n]
-    integrals = integrated_cdf(lower, knots)
+    """The least and greatest quantiles of distributions between `lower` and `upper`, which share the `means`.
+
+    A quantile minimises P(x) - tau x, so it is not where the lower P exceeds the least upper one.
+    """
+    best = np.asarray(upper.quantile(taus))
+    minima = np.asarray(integrated_cdf(upper, best)) - taus * best  # [S, A, K]
+    knots = np.sort(np.asarray(lower.settled().atoms), axis=-1)  # [S, A, n]
+    integrals = np.asarray(integrated_cdf(lower, knots))
     # Level by level: for all at once [S, A, K, n] would take a thousand times the memory of the answer.
     before, after = -minima / taus, (minima + means[..., None]) / (1 - taus)
     ends = [
@@ -50,7 +28,11 @@ def _quantile_bracket(
 
 
 def _where_below(
-    knots: np.ndarray, function: np.ndarray, bound: np.ndarray, before: np.ndarray, after: np.ndarray
+    knots: np.ndarray,
+    function: np.ndarray,
+    bound: np.ndarray,
+    before: np.ndarray,
+    after: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Between which places [S, A] a convex function, linear between knots [S, A, n], is not above a bound [S, A].
 

@@ -7,7 +7,6 @@ atoms may differ. Only differences of atoms enter, so a large common offset cost
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +14,11 @@ from jax.typing import ArrayLike
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles, level_rounding
-from edrl.core.precision import compiled, keep_precision
+from edrl.core.types import Array, Atoms, Float, Int, Numbers
 
 
-@functools.partial(compiled, static=("p",))
-def wasserstein(mu: Particles, nu: Particles, p: float = 1.0) -> Any:
+@functools.partial(jax.jit, static_argnames="p")
+def wasserstein(mu: Particles, nu: Particles, p: float = 1.0) -> Numbers:
     """W_p [...] for p in [1, inf]: the L^p norm of the difference of the two quantile functions.
 
     For p > 1 it is ill-conditioned in the probabilities: mass m moved by d costs m^(1/p) * d. So mass that
@@ -38,22 +37,24 @@ def wasserstein(mu: Particles, nu: Particles, p: float = 1.0) -> Any:
     return longest[..., 0] * jnp.sum(mass * share ** float(p), axis=-1) ** (1 / float(p))
 
 
-@compiled
-def cramer(mu: Particles, nu: Particles) -> Any:
+@jax.jit
+def cramer(mu: Particles, nu: Particles) -> Numbers:
     """The Cramér distance [...], ell_2 = (integral of |F - G|^2)^(1/2) (Appendix A.2)."""
     difference, gaps = _cdf_difference(mu, nu)
     return jnp.sqrt(jnp.sum(difference**2 * gaps, axis=-1))
 
 
-@compiled
-def kolmogorov_smirnov(mu: Particles, nu: Particles) -> Any:
+@jax.jit
+def kolmogorov_smirnov(mu: Particles, nu: Particles) -> Numbers:
     """sup |F - G| [...]."""
     difference, gaps = _cdf_difference(mu, nu)
-    return jnp.max(jnp.where(gaps > 0, jnp.abs(difference), 0), axis=-1)  # inside a tie F - G is incomplete
+    return jnp.max(
+        jnp.where(gaps > 0, jnp.abs(difference), 0), axis=-1
+    )  # inside a tie F - G is incomplete
 
 
-@compiled
-def integrated_cdf(mu: Particles, x: ArrayLike) -> Any:
+@jax.jit
+def integrated_cdf(mu: Particles, x: ArrayLike) -> Float[Array, "*batch m"]:
     """P(x) = E[(x - Z)+], the integral of the CDF up to each of the points `x [..., m]`."""
     x = jnp.asarray(x)
     if x.ndim == 0:
@@ -71,29 +72,34 @@ def integrated_cdf(mu: Particles, x: ArrayLike) -> Any:
     return integral[..., mu.size :]
 
 
-@compiled
-def integrated_cdf_distance(mu: Particles, nu: Particles) -> Any:
+@jax.jit
+def integrated_cdf_distance(mu: Particles, nu: Particles) -> Numbers:
     """sup_x |P_mu(x) - P_nu(x)| [...] of the integrated CDFs; it is attained at an atom."""
     difference, gaps = _cdf_difference(mu, nu)
     return jnp.max(jnp.abs(jnp.cumsum(difference * gaps, axis=-1)), axis=-1)
 
 
-@keep_precision
-def supremum(metric: Callable[..., Any], mu: Particles, nu: Particles, **options: Any) -> Any:
+def supremum(
+    metric: Callable[..., Numbers], mu: Particles, nu: Particles, **options: float
+) -> Float[Array, ""]:
     """The supremum of `metric(mu, nu, **options)` over the batch, as over state-actions in Appendix A.2."""
     return jnp.max(metric(mu, nu, **options))
 
 
-@compiled
-def statistic_error(values: ArrayLike, true_values: ArrayLike) -> Any:
+@jax.jit
+def statistic_error(values: ArrayLike, true_values: ArrayLike) -> Numbers:
     """The mean over the K statistics of |values - true_values| [...], the error of Definition 4.5."""
     values, true_values = jnp.asarray(values), jnp.asarray(true_values)
     if values.ndim == 0 or values.shape[-1:] != true_values.shape[-1:]:
-        raise fail("values.shape", values.shape, f"its last axis must match true_values {true_values.shape}")
+        raise fail(
+            "values.shape",
+            values.shape,
+            f"its last axis must match true_values {true_values.shape}",
+        )
     return jnp.mean(jnp.abs(values - true_values), axis=-1)
 
 
-def _take(x: Any, index: Any) -> Any:
+def _take(x: Array, index: Int[Array, "..."]) -> jax.Array:
     return jnp.take_along_axis(x, index, axis=-1)
 
 
@@ -105,11 +111,11 @@ def _batch_shape(argument: str, mu: tuple[int, ...], other: tuple[int, ...]) -> 
         raise fail(f"batch shape of {argument}", other, right) from None
 
 
-def _spread(shape: tuple[int, ...], *arrays: Any) -> list[Any]:
+def _spread(shape: tuple[int, ...], *arrays: Array) -> list[jax.Array]:
     return [jnp.broadcast_to(array, (*shape, array.shape[-1])) for array in arrays]
 
 
-def _cdf_difference(mu: Particles, nu: Particles) -> tuple[Any, Any]:
+def _cdf_difference(mu: Particles, nu: Particles) -> tuple[Atoms, Atoms]:
     """F - G to the right of all atoms of both but the last [..., n + m - 1], and the gaps to the next one."""
     shape = _batch_shape("nu", mu.shape, nu.shape)
     mu, nu = mu.settled(), nu.settled()
@@ -119,7 +125,7 @@ def _cdf_difference(mu: Particles, nu: Particles) -> tuple[Any, Any]:
     return jnp.cumsum(masses, axis=-1)[..., :-1], jnp.diff(atoms, axis=-1)
 
 
-def _monotone_coupling(mu: Particles, nu: Particles) -> tuple[Any, Any]:
+def _monotone_coupling(mu: Particles, nu: Particles) -> tuple[Atoms, Atoms]:
     """|F^{-1} - G^{-1}| on each stretch of levels on which both are constant [..., n + m], and its length."""
     shape = _batch_shape("nu", mu.shape, nu.shape)
     mu, nu = mu.sorted(), nu.sorted()

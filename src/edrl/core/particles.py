@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from types import EllipsisType
 
 import equinox as eqx
 import jax
@@ -12,38 +12,40 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from edrl.core.check import check_count, check_number, fail
-from edrl.core.precision import as_float, as_floats, compiled, is_concrete, keep_precision
+from edrl.core.precision import as_float, is_concrete
+from edrl.core.types import Array, Atoms, Float, Int, Key, Numbers
+
+Index = int | slice | EllipsisType | None | Array
 
 
 class Particles(eqx.Module):
     """The distribution `sum_i probs[i] * delta(atoms[i])`, or a batch of them along the leading axes.
 
-    Atoms need not be sorted or distinct, and atoms of probability zero are allowed: they are padding, and
-    nothing computed here depends on where they lie. `probs` may be left out (equal weights) and may have
-    fewer leading axes than `atoms`.
+    Atoms need not be sorted or distinct. Atoms of probability zero are padding: nothing computed here depends on
+    where they lie. `probs` may be left out (equal weights) and may have fewer leading axes than `atoms`.
     """
 
-    atoms: Any  # [..., n]
-    probs: Any  # [..., n]
+    atoms: Float[Array, "*batch n"]
+    probs: Float[Array, "*batch n"]
 
-    def __init__(self, atoms: ArrayLike, probs: ArrayLike | None = None):
+    def __init__(
+        self, atoms: ArrayLike | Sequence[float], probs: ArrayLike | Sequence[float] | None = None
+    ):
         points = as_float(atoms)
         if points.ndim == 0 or points.shape[-1] == 0:
-            raise fail("atoms.shape", points.shape, "atoms need a last axis with at least one atom, e.g. [0.0, 1.0]")
+            right = "atoms need a last axis with at least one atom, e.g. [0.0, 1.0]"
+            raise fail("atoms.shape", points.shape, right)
         if probs is None:
-            given = masses = np.full(points.shape[-1], 1.0 / points.shape[-1], points.dtype)
+            given = np.full(points.shape[-1], 1.0 / points.shape[-1], points.dtype)
         else:
             given = as_float(probs)
-            points, masses = as_floats(atoms, probs)
-        _check_shape(masses.shape, points.shape)
-        widened = _bits(given) < _bits(masses)
-        if is_concrete(points, masses):
+        _check_shape(given.shape, points.shape)
+        if is_concrete(points, given):
             _check_atoms(np.asarray(points))
-            _check_probs("probs", np.asarray(given if widened else masses))
-        masses = _summing_to_one(masses) if widened else masses
-        xp: Any = np if isinstance(points, np.ndarray) and isinstance(masses, np.ndarray) else jnp
-        self.atoms = points
-        self.probs = masses if masses.shape == points.shape else xp.broadcast_to(masses, points.shape)
+            _check_probs("probs", np.asarray(given))
+        masses = _as_precise(given, points)
+        self.atoms = points.astype(masses.dtype)
+        self.probs = _broadcast(masses, points.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +57,7 @@ class Particles(eqx.Module):
         """The number of atoms of each distribution of the batch, padding included."""
         return int(self.atoms.shape[-1])
 
-    def __getitem__(self, index: Any) -> "Particles":
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> "Particles":
         """The distributions at `index` of the batch axes: `mu[state, action]`."""
         if not self.shape:
             raise IndexError("a single distribution has no batch axes to index")
@@ -71,91 +73,87 @@ class Particles(eqx.Module):
             raise TypeError("a single distribution has no batch axes to iterate over")
         return (self[i] for i in range(self.shape[0]))
 
-    @keep_precision
     def push(self, reward: ArrayLike, gamma: ArrayLike) -> "Particles":
-        """The law of `reward + gamma * Z`: the pushforward through f_{r,gamma} of Equation (3)."""
-        reward, gamma = jnp.asarray(reward)[..., None], jnp.asarray(gamma)[..., None]
-        atoms = reward + gamma * self.atoms
+        """The distribution of `reward + gamma * Z`: the pushforward through f_{r,gamma} of Equation (3)."""
+        atoms = jnp.asarray(reward)[..., None] + jnp.asarray(gamma)[..., None] * self.atoms
         return Particles(atoms, jnp.broadcast_to(self.probs, atoms.shape))
 
-    @keep_precision
     def add(self, other: "Particles") -> "Particles":
-        """The law of the sum of independent draws from both (a convolution): n * m atoms."""
+        """The distribution of the sum of independent draws from both (a convolution): n * m atoms."""
         atoms = self.atoms[..., :, None] + other.atoms[..., None, :]
-        ours, theirs = _in_one_precision(self.probs, other.probs)
+        ours, theirs = _as_precise(self.probs, other.probs), _as_precise(other.probs, self.probs)
         probs = ours[..., :, None] * theirs[..., None, :]
-        return Particles(_flat(atoms), _flat(probs))
+        return Particles(_flat(jnp.asarray(atoms)), _flat(jnp.asarray(probs)))
 
-    @keep_precision
     def mixture(self, weights: ArrayLike) -> "Particles":
         """Mix the last batch axis with `weights [..., m]`: from [..., m, n] to [..., m * n] atoms."""
-        weights = jnp.asarray(weights)
-        if not self.shape or weights.shape[-1:] != self.shape[-1:]:
-            raise fail("weights.shape", weights.shape, f"its last axis must match the batch shape {self.shape}")
-        if is_concrete(weights):
-            _check_probs("weights", np.asarray(as_float(weights)))
-        shares, probs = _in_one_precision(as_float(weights), self.probs)
-        probs = shares[..., None] * probs
-        atoms = jnp.broadcast_to(self.atoms, probs.shape)
-        return Particles(_flat(atoms), _flat(probs))
+        shares = as_float(weights)
+        if not self.shape or shares.shape[-1:] != self.shape[-1:]:
+            right = f"its last axis must match the batch shape {self.shape}"
+            raise fail("weights.shape", shares.shape, right)
+        if is_concrete(shares):
+            _check_probs("weights", np.asarray(shares))
+        own, shares = _as_precise(self.probs, shares), _as_precise(shares, self.probs)
+        probs = jnp.asarray(shares)[..., None] * own
+        return Particles(_flat(jnp.broadcast_to(self.atoms, probs.shape)), _flat(probs))
 
-    @compiled
-    def mean(self) -> Any:
+    @jax.jit
+    def mean(self) -> Numbers:
         """E[Z], summed around the most probable atom so that a large offset costs no digits."""
         origin = self._mode()
         return origin[..., 0] + jnp.sum(self.probs * (self.atoms - origin), axis=-1)
 
-    @compiled
-    def variance(self) -> Any:
+    @jax.jit
+    def variance(self) -> Numbers:
         """E[(Z - E[Z])^2], centred around the most probable atom first for the same reason."""
         deviation = self.atoms - self._mode()
         deviation = deviation - jnp.sum(self.probs * deviation, axis=-1, keepdims=True)
-        return jnp.sum(self.probs * deviation * deviation, axis=-1)  # in this order padding cannot overflow
+        # In this order padding cannot overflow.
+        return jnp.sum(self.probs * deviation * deviation, axis=-1)
 
-    @compiled
-    def std(self) -> Any:
+    @jax.jit
+    def std(self) -> Numbers:
         """The standard deviation."""
         return jnp.sqrt(self.variance())
 
-    @compiled
-    def cdf(self, x: ArrayLike) -> Any:
+    @jax.jit
+    def cdf(self, x: ArrayLike) -> Float[Array, "*batch m"]:
         """F(x) = P(Z <= x) at points `x [..., m]`."""
-        x = jnp.asarray(x)
-        if x.ndim == 0:
-            raise fail("x.shape", x.shape, "points come along a last axis, e.g. [0.5]")
-        below = self.atoms[..., None, :] <= x[..., :, None]
+        points = jnp.asarray(x)
+        if points.ndim == 0:
+            raise fail("x.shape", points.shape, "points come along a last axis, e.g. [0.5]")
+        below = self.atoms[..., None, :] <= points[..., :, None]
         return jnp.sum(jnp.where(below, self.probs[..., None, :], 0.0), axis=-1)
 
-    @keep_precision
-    def quantile(self, taus: ArrayLike) -> Any:
-        """F^{-1}(tau) = min{x : F(x) >= tau} at levels `taus [m]`, up to the rounding of a sum of n probs."""
-        ordered = self.sorted()
-        taus = jnp.asarray(taus, ordered.atoms.dtype)
-        if taus.ndim != 1:
-            raise fail("taus.shape", taus.shape, "levels come along one axis, e.g. [0.5]")
-        if is_concrete(taus):
-            _check_levels(np.asarray(taus))
-        return _quantile(ordered.atoms, ordered.probs, taus)
+    def quantile(self, taus: ArrayLike) -> Float[Array, "*batch m"]:
+        """F^{-1}(tau) = min{x : F(x) >= tau} at levels `taus [..., m]`.
 
-    @keep_precision
-    def sample(self, key: jax.Array, shape: int | Sequence[int] = ()) -> Any:
+        It is right up to the rounding of a sum of n probabilities.
+        """
+        levels = as_float(taus)
+        if levels.ndim == 0:
+            raise fail("taus.shape", levels.shape, "levels come along a last axis, e.g. [0.5]")
+        if is_concrete(levels):
+            _check_levels(np.asarray(levels))
+        return _quantile(self, levels)
+
+    def sample(self, key: Key, shape: int | Sequence[int] = ()) -> Float[Array, "..."]:
         """Independent draws: [*batch, *shape]; `shape` may be a number."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        mu = self.settled()
-        return _draw(mu.atoms, mu.probs, key, math.prod(shape)).reshape(*self.shape, *shape)
+        return _draw(self.settled(), key, math.prod(shape)).reshape(*self.shape, *shape)
 
-    @compiled
+    @jax.jit
     def settled(self) -> "Particles":
         """The same distributions with padding moved onto the most probable atom, where it does no harm."""
         return Particles(jnp.where(self.probs > 0, self.atoms, self._mode()), self.probs)
 
-    @compiled
+    @jax.jit
     def sorted(self) -> "Particles":
         """The same distributions with atoms in increasing order, their padding settled."""
         mu = self.settled()
-        return Particles(*jax.lax.sort((mu.atoms, jnp.asarray(mu.probs)), num_keys=1))
+        return Particles(*jax.lax.sort((jnp.asarray(mu.atoms), jnp.asarray(mu.probs)), num_keys=1))
 
-    @functools.partial(compiled, static=("tolerance",))
+    @functools.partial(jax.jit, static_argnames="tolerance")
     def merged(self, tolerance: float = 0.0) -> "Particles":
         """Sorted, with each run of atoms at most `tolerance` apart gathered at its barycentre.
 
@@ -167,7 +165,7 @@ class Particles(eqx.Module):
         gaps = jnp.diff(ordered.atoms, axis=-1, prepend=ordered.atoms[..., :1])
         return _gather(ordered, jnp.cumsum(gaps > tolerance, axis=-1), self.size)
 
-    @functools.partial(compiled, static=("n",))
+    @functools.partial(jax.jit, static_argnames="n")
     def compressed(self, n: int) -> "Particles":
         """At most `n` atoms: neighbours are gathered at their barycentres, so the mean is kept exactly.
 
@@ -177,9 +175,9 @@ class Particles(eqx.Module):
         (max - min) / n^2 a cell and (max - min) / n in all.
         """
         n = check_count("n", n, 1)
-        if n >= self.size:
-            return self.sorted()
         ordered = self.sorted()
+        if n >= self.size:
+            return ordered
         atoms, probs = ordered.atoms, ordered.probs
         low, high = atoms[..., :1], atoms[..., -1:]
         place = (atoms - low) / jnp.where(high > low, high - low, 1)
@@ -187,12 +185,13 @@ class Particles(eqx.Module):
         cell = jnp.clip(jnp.floor(n * (level + place) / 2), 0, n - 1).astype(int)
         return _gather(ordered, cell, n)
 
-    def _mode(self) -> Any:
+    def _mode(self) -> Float[Array, "*batch 1"]:
         """A most probable atom [..., 1], which is never padding."""
-        return jnp.take_along_axis(jnp.asarray(self.atoms), jnp.argmax(self.probs, axis=-1, keepdims=True), axis=-1)
+        most_probable = jnp.argmax(self.probs, axis=-1, keepdims=True)
+        return jnp.take_along_axis(jnp.asarray(self.atoms), most_probable, axis=-1)
 
 
-def level_rounding(levels: Any) -> float:
+def level_rounding(levels: Atoms) -> float:
     """How far prefix sums `levels [..., n]` of n probabilities may be from where they belong.
 
     Prefix sums are formed in trees of depth 2 * log2(n). Each step rounds by eps / 2, and so may have each
@@ -201,47 +200,60 @@ def level_rounding(levels: Any) -> float:
     return 2 * (1 + math.log2(levels.shape[-1])) * float(jnp.finfo(levels.dtype).eps)
 
 
-def _bits(probs: Any) -> int:
-    return int(jnp.finfo(probs.dtype).bits)
+def _as_precise(probs: Array, other: Array) -> Array:
+    """Probabilities in the common precision of the two; widened ones are made to sum to 1 again."""
+    dtype = _common_dtype(probs, other)
+    if probs.dtype == dtype:
+        return probs
+    cast = probs.astype(dtype)
+    if jnp.finfo(probs.dtype).bits > jnp.finfo(dtype).bits:
+        return cast
+    return cast / cast.sum(axis=-1, keepdims=True)
 
 
-def _summing_to_one(probs: Any) -> Any:
-    """Probabilities that were rounded to a lower precision than theirs."""
-    return probs / probs.sum(axis=-1, keepdims=True)
+def _common_dtype(one: Array, other: Array) -> np.dtype:
+    """NumPy's rule on the host, which keeps float64; JAX's rule where a JAX array takes part."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.result_type(one.dtype, other.dtype)
+    return jnp.result_type(one, other)
 
 
-def _in_one_precision(*probs: Any) -> list[Any]:
-    """Probabilities in the widest of their precisions, where those of a lower one are made to sum to 1 anew."""
-    dtype = jnp.result_type(*probs)
-    wide = [jnp.asarray(some, dtype) for some in probs]
-    return [_summing_to_one(new) if _bits(old) < _bits(new) else new for old, new in zip(probs, wide, strict=True)]
+def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    if array.shape == shape:
+        return array
+    on_host = isinstance(array, np.ndarray)
+    return np.broadcast_to(array, shape) if on_host else jnp.broadcast_to(array, shape)
 
 
-def _flat(x: Any) -> Any:
+def _flat(x: jax.Array) -> jax.Array:
     """The last two axes in one."""
     return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
 @jax.jit
-def _quantile(atoms: Any, probs: Any, taus: Any) -> Any:
-    """The first of the sorted atoms whose level reaches tau, for each of `taus [m]`."""
-    levels = jnp.cumsum(probs, axis=-1)
-    first = jnp.sum(levels[..., None, :] < taus[:, None] - level_rounding(levels), axis=-1)
-    return jnp.take_along_axis(atoms, jnp.minimum(first, atoms.shape[-1] - 1), axis=-1)
+def _quantile(mu: Particles, taus: Float[Array, "*rows m"]) -> Float[Array, "*batch m"]:
+    """The first of the sorted atoms whose level reaches tau."""
+    ordered = mu.sorted()
+    levels = jnp.cumsum(ordered.probs, axis=-1)
+    taus = jnp.asarray(taus, levels.dtype)
+    reached = taus[..., :, None] - level_rounding(levels)
+    first = jnp.sum(levels[..., None, :] < reached, axis=-1)
+    atoms = jnp.broadcast_to(ordered.atoms, (*first.shape[:-1], mu.size))
+    return jnp.take_along_axis(atoms, jnp.minimum(first, mu.size - 1), axis=-1)
 
 
 @functools.partial(jax.jit, static_argnames="m")
-def _draw(atoms: Any, probs: Any, key: jax.Array, m: int) -> Any:
+def _draw(mu: Particles, key: Key, m: int) -> Float[Array, "*batch m"]:
     """m independent draws [..., m]: the first atom whose level exceeds a uniform number."""
-    levels = jnp.cumsum(probs, axis=-1)
-    draws = jax.random.uniform(key, (*atoms.shape[:-1], m), levels.dtype)
+    levels = jnp.cumsum(jnp.asarray(mu.probs), axis=-1)
+    draws = jax.random.uniform(key, (*mu.shape, m), levels.dtype)
     index = jnp.sum(levels[..., None, :] <= draws[..., :, None] * levels[..., -1:, None], axis=-1)
-    return jnp.take_along_axis(atoms, index, axis=-1)
+    return jnp.take_along_axis(jnp.asarray(mu.atoms), index, axis=-1)
 
 
-def _gather(ordered: Particles, cell: Any, n: int) -> Particles:
+def _gather(ordered: Particles, cell: Int[Array, "*batch n"], n: int) -> Particles:
     """Sum the mass of each of `n` cells of sorted particles and put it at the cell's barycentre."""
-    atoms, probs = ordered.atoms, ordered.probs
+    atoms, probs = jnp.asarray(ordered.atoms), jnp.asarray(ordered.probs)
     onto = jnp.zeros((*ordered.shape, n), atoms.dtype)
     index = (*jnp.indices(cell.shape, sparse=True)[:-1], cell)
     count = jnp.zeros(onto.shape, int).at[index].add(1)
@@ -271,17 +283,19 @@ def _check_atoms(atoms: np.ndarray) -> None:
 def _check_levels(taus: np.ndarray) -> None:
     outside = ~((taus >= 0) & (taus <= 1))
     if outside.any():
-        at = int(np.argmax(outside))
-        raise fail(f"taus[{at}]", float(taus[at]), "levels must lie in [0, 1]")
+        at = tuple(map(int, np.argwhere(outside)[0]))
+        raise fail(f"taus{list(at)}", float(taus[at]), "levels must lie in [0, 1]")
 
 
 def _check_probs(argument: str, probs: np.ndarray) -> None:
     if not (probs >= 0).all():  # NaN is caught here too
         at = tuple(map(int, np.argwhere(~(probs >= 0))[0]))
-        raise fail(f"{argument}{list(at)}", float(probs[at]), "probabilities must be numbers of at least 0")
+        right = "probabilities must be numbers of at least 0"
+        raise fail(f"{argument}{list(at)}", float(probs[at]), right)
     total = probs.sum(axis=-1, dtype=np.float64)
     off = np.abs(total - 1)
     if off.max(initial=0) > np.sqrt(float(jnp.finfo(probs.dtype).eps)):
-        place = "" if probs.ndim == 1 else str(list(map(int, np.unravel_index(off.argmax(), off.shape))))
-        worst = float(total.flat[int(off.argmax())])
-        raise fail(f"sum of {argument}{place}", worst, "probabilities must sum to 1: divide them by their sum")
+        worst = np.unravel_index(int(off.argmax()), off.shape)
+        place = "" if probs.ndim == 1 else str(list(map(int, worst)))
+        right = "probabilities must sum to 1: divide them by their sum"
+        raise fail(f"sum of {argument}{place}", float(total[worst]), right)

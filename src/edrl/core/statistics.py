@@ -1,65 +1,51 @@
 """`Statistics`: what a family of K statistics must know, and what it gets for free (Section 3 of the paper)."""
 
 import abc
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Any, ClassVar
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import ClassVar, TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
+import numpy as np
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float_beside, compiled
+from edrl.core.types import Array, Atoms, Float, Numbers, Values
 
-Strategy = Callable[["Statistics", Any], Particles]
-"""An imputation strategy Psi (Definition 3.4): from a family and its values [..., K] to `Particles [..., n]`."""
-
-
-def _of_values(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method, compiled, whose first argument are values, in lists or whole numbers, too.
-
-    Levels of the dtype of whole numbers would all be 0, and values of another size would be broadcast, silently.
-    """
-    method = compiled(method)
-
-    @functools.wraps(method)
-    def checked(self: "Statistics", values: Any, *others: Any, **named: Any) -> Any:
-        values = as_float_beside(values, (others, named))
-        shape = jnp.shape(values)
-        if shape[-1:] != (self.size,):
-            right = f"the last axis must hold the {self.size} statistics of {type(self).__name__}"
-            raise fail("values.shape", shape, right)
-        return method(self, values, *others, **named)
-
-    return checked
+Imputation: TypeAlias = Callable[["Statistics", Values], Particles]
+"""An imputation Psi (Definition 3.4): from a family and its values [..., K] to `Particles [..., n]`."""
 
 
-class Statistics(abc.ABC):
+class Statistics(eqx.Module):
     """A family of K statistics s_1, ..., s_K of a distribution (Definition 3.1) and a way to impute from them.
 
     Values are plain arrays [..., K]; samples are `Particles`. The two are different types on purpose: the
-    "type error" of Section 3.1 must be asked for by name (`impute=as_samples`).
+    "type error" of Section 3.1 must be asked for by name (`imputation=as_samples`).
 
-    To add a family, write a frozen dataclass with `size`, `evaluate` and `loss` and a field or class attribute
-    `strategy`; override `mean` if the values give it directly. Families are static pytrees: they pass through
-    `jax.jit` as they are, and equal families share one compilation.
+    To add a family, write a class with `size`, `evaluate` and `loss` and a static field `imputation`; override
+    `mean` if the values give it directly. A family is a record of data, and a pytree: its arrays (levels, say)
+    may be traced. Whatever is no number, and every whole number, is a static field.
     """
 
-    strategy: Strategy
+    imputation: eqx.AbstractVar[Imputation]
 
-    _numerical: ClassVar[tuple[str, ...]] = ("evaluate", "features", "link", "loss_on_outputs")
-    _numerical_of_values: ClassVar[tuple[str, ...]] = ("loss", "mean", "score", "knots", "places")
+    own_imputations: ClassVar[Mapping[str, Imputation]] = {}
+    """Imputations by name that are made for this family alone; those for all are in `IMPUTATIONS`."""
 
-    def __init_subclass__(cls) -> None:
-        """Make a static pytree of the family; compile its functions, and let their precision follow the input."""
-        jax.tree_util.register_static(cls)
-        for name in (*cls._numerical, *cls._numerical_of_values):
-            if name in cls.__dict__:
-                method = cls.__dict__[name]
-                setattr(cls, name, _of_values(method) if name in cls._numerical_of_values else compiled(method))
+    def __check_init__(self) -> None:
+        """Refuse fields that `jax.jit` could not trace, or would trace although shapes depend on them."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            untraceable = isinstance(value, str | int | Callable) and not isinstance(
+                value, eqx.Module
+            )
+            if untraceable and not field.metadata.get("static", False):
+                right = f"write `{field.name}: ... = equinox.field(static=True, ...)`"
+                raise TypeError(
+                    f"the field {field.name} of {type(self).__name__} must be static: {right}"
+                )
 
     @property
     @abc.abstractmethod
@@ -67,98 +53,160 @@ class Statistics(abc.ABC):
         """K, the length of a vector of values."""
 
     @abc.abstractmethod
-    def evaluate(self, mu: Particles) -> Any:
+    def evaluate(self, mu: Particles) -> Values:
         """The statistics [..., K] of the distributions `mu [..., n]` (Definition 3.1)."""
 
     @abc.abstractmethod
-    def loss(self, values: Any, target: Particles) -> Any:
-        """A loss [...], the sum over k of L_k(values_k; target): affine in the target and minimised at
-        `evaluate(target)`, as Section 3.4 asks for unbiased stochastic updates."""
+    def loss(self, values: Values, target: Particles) -> Numbers:
+        """A loss [...], the sum over k of L_k(values_k; target).
+
+        It is affine in the target and minimised at `evaluate(target)`, as Section 3.4 asks for unbiased
+        stochastic updates.
+        """
 
     @property
     def encodes_mean(self) -> bool:
         """Whether the values determine the expected return, whatever distribution is imputed (Section 4.3)."""
         return False
 
-    @_of_values
-    def mean(self, values: Any) -> Any:
+    @jax.jit
+    def mean(self, values: Values) -> Numbers:
         """The expected return [...] that `values [..., K]` encode (Section 4.3)."""
         return self.impute(values).mean()
 
-    @_of_values
-    def impute(self, values: Any) -> Particles:
-        """A distribution with these statistics (Definition 3.4), by the family's strategy."""
-        strategy = inspect.getattr_static(self, "strategy")  # a function in a class body must not become a method
-        return strategy(self, jnp.asarray(values))
+    @jax.jit
+    def impute(self, values: Values) -> Particles:
+        """A distribution with these statistics (Definition 3.4), by the family's imputation."""
+        return self.imputation(self, self.check_values(values))
 
-    @_of_values
-    def residual(self, values: Any) -> Any:
+    @jax.jit
+    def residual(self, values: Values) -> Values:
         """`evaluate(impute(values)) - values`: how far the imputed distribution is from what was asked."""
-        return self.evaluate(self.impute(values)) - jnp.asarray(values)
+        return self.evaluate(self.impute(values)) - self.check_values(values)
 
-    @_of_values
-    def score(self, values: Any, atoms: Any) -> Any:
+    def score(self, values: Values, atoms: Atoms) -> Float[Array, "*batch K n"]:
         """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the M-estimator's score."""
-        values, atoms = jnp.asarray(values), jnp.asarray(atoms)
+        values, atoms = self.check_values(values), jnp.asarray(atoms)
         # A gradient has the shape of the values: axes that only the atoms have must be theirs, too.
         batch = jnp.broadcast_shapes(values.shape[:-1], atoms.shape[:-1])
         values = jnp.broadcast_to(values, (*batch, values.shape[-1]))
 
-        def at_one_atom(values: Any, atom: Any) -> Any:
-            gradient = jax.grad(
-                lambda v: jnp.sum(self.loss(v, Particles(atom[..., None], jnp.ones_like(atom)[..., None])))
-            )
-            return gradient(values)
+        def at_one_atom(values: jax.Array, atom: jax.Array) -> jax.Array:
+            outcome = Particles(atom[..., None], jnp.ones_like(atom)[..., None])
+            return jax.grad(lambda v: jnp.sum(self.loss(v, outcome)))(values)
 
         return jax.vmap(at_one_atom, in_axes=(None, -1), out_axes=-1)(values, atoms)
 
-    @_of_values
-    def places(self, values: Any) -> Any:
-        """Places [..., m] on the axis of returns that the values speak of: `MaximumEntropy` puts its atoms around them.
+    def numpy_score(self, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """The scores [K, n] of one row as a function of atoms [n], on the host: for SciPy's solvers.
 
-        M-estimators are such places themselves; for others they may be thresholds, or a mean and what is around it.
+        A family may offer it in plain NumPy, which is far faster for such small arrays.
         """
-        right = "MaximumEntropy must know which places on the axis of returns these statistics speak of: write `places`"
-        raise fail("places", f"that of {type(self).__name__}", right)
+        return lambda atoms: np.asarray(self.score(values, atoms))
+
+    def features(self, x: Atoms) -> Float[Array, "*batch K n"] | None:
+        """The functions h_k at points x, [..., K, n], if the statistics are expectations E[h_k(Z)]; else None."""
+        return None
+
+    def places(self, values: Values) -> Float[Array, "*batch m"]:
+        """Places [..., m] on the axis of returns that the values speak of.
+
+        `MaximumEntropy` puts its atoms around them. M-estimators are such places themselves; for others they
+        may be thresholds, or a mean and what is around it.
+        """
+        raise TypeError(
+            f"MaximumEntropy must know which places on the axis of returns the statistics of {type(self).__name__}"
+            " speak of: write the method `places`"
+        )
+
+    def knots(self, values: Values) -> Float[Array, "*batch m"] | None:
+        """Places [..., m] between which every score is linear, or None if there are none."""
+        return None
+
+    def bracket(
+        self, lower: Particles, upper: Particles, mean: Numbers
+    ) -> tuple[Values, Values] | None:
+        """The least and greatest values [..., K] of distributions between two others in the convex order.
+
+        P(x) = E[(x - Z)+] lies between those of `lower` and `upper`, which share the `mean`. None where nobody
+        has worked it out.
+        """
+        return None
+
+    def bounds(self) -> tuple[float, float] | None:
+        """The range of returns that the statistics can tell apart, or None if it is the whole line."""
+        return None
 
     @property
     def num_outputs(self) -> int:
         """How many raw outputs a network needs for one vector of values."""
         return self.size
 
-    @compiled
-    def link(self, outputs: Any) -> Any:
+    def link(self, outputs: Float[Array, "*batch outputs"]) -> Values:
         """From a network's raw outputs [..., num_outputs] to values [..., K]."""
         return outputs
 
-    @compiled
-    def loss_on_outputs(self, outputs: Any, target: Particles) -> Any:
+    def loss_on_outputs(
+        self, outputs: Float[Array, "*batch outputs"], target: Particles
+    ) -> Numbers:
         """The loss as a function of raw outputs, where a family knows a numerically better form."""
         return self.loss(self.link(outputs), target)
 
+    def check_values(self, values: Values) -> jax.Array:
+        """`values` as a JAX array of floats, if its last axis holds this family's statistics."""
+        if isinstance(values, Particles):
+            right = "evaluate them first, family.evaluate(mu)"
+            raise TypeError(f"got samples (Particles) where statistics are expected: {right}")
+        array = jnp.asarray(values)
+        if array.shape[-1:] != (self.size,):
+            right = f"the last axis must hold the {self.size} statistics of {type(self).__name__}"
+            raise fail("values.shape", array.shape, right)
+        # Levels of the dtype of whole numbers would all be 0, silently.
+        return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 
-def check_family(family: Any) -> None:
+    def __repr__(self) -> str:
+        fields = (f"{f.name}={_brief(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+
+def check_samples(mu: Particles) -> Particles:
+    """`mu`, if it is a distribution."""
+    if not isinstance(mu, Particles):
+        right = "impute them first, family.impute(values), or pass edrl.Particles"
+        raise TypeError(f"got statistics (an array) where samples are expected: {right}")
+    return mu
+
+
+def check_family(family: object) -> None:
     """Refuse what is no family of statistics: a name, a class, or the policy that comes beside it."""
     if not isinstance(family, Statistics):
         right = "it must be an object of edrl.Statistics, such as edrl.Expectiles(11) or edrl.algorithm('EDRL')"
         raise fail("family", family, right)
 
 
-def expect(target: Particles, losses: ArrayLike) -> Any:
+def expect(target: Particles, losses: Float[Array, "*batch K n"]) -> Numbers:
     """The expectation [...] under `target [..., n]` of per-atom losses [..., K, n], summed over statistics."""
-    return jnp.sum(_weighted(jnp.asarray(losses), target.probs[..., None, :]), axis=(-2, -1))
+    return jnp.sum(_weighted(losses, target.probs[..., None, :]), axis=(-2, -1))
 
 
-def expect_with_score(values: Any, target: Particles, losses: Any, scores: Any) -> Any:
+def expect_with_score(
+    values: jax.Array,
+    target: Particles,
+    losses: Float[Array, "*batch K n"],
+    scores: Float[Array, "*batch K n"],
+) -> Numbers:
     """As `expect`, for losses [..., K, n] whose derivatives in the values, `scores`, are known.
 
-    Both are summed over the atoms in one pass, so that the gradient costs nothing more: for 201 values and atoms that
-    halves the time. Targets are not differentiated, as Section 3.4 has it, and second derivatives are zero.
+    Both are summed over the atoms in one pass, so that the gradient costs nothing more: for 201 values and atoms
+    that halves the time. Targets are not differentiated, as Section 3.4 has it, and second derivatives are zero.
     """
-    losses, scores, probs = jax.lax.stop_gradient((losses, scores, target.probs[..., None, :]))
+    probs = target.probs[..., None, :]
+    losses, scores, probs = jax.lax.stop_gradient((losses, scores, probs))
     zero = jnp.zeros((), losses.dtype)
 
-    def add(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    def add(
+        one: tuple[jax.Array, jax.Array], other: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, jax.Array]:
         return one[0] + other[0], one[1] + other[1]
 
     weighted = _weighted(losses, probs), _weighted(scores, probs)
@@ -166,6 +214,15 @@ def expect_with_score(values: Any, target: Particles, losses: Any, scores: Any) 
     return jnp.sum(loss + score * (values - jax.lax.stop_gradient(values)), axis=-1)
 
 
-def _weighted(numbers: Any, probs: Any) -> Any:
+def _weighted(numbers: Array, probs: Array) -> jax.Array:
     """`numbers * probs`, and 0 for padding, which may lie so far away that its loss is infinite."""
     return jnp.where(probs > 0, numbers, 0) * probs
+
+
+def _brief(value: object) -> str:
+    """A short text with the numbers in it."""
+    if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
+        return np.array2string(np.asarray(value), precision=4, separator=", ", threshold=12)
+    if isinstance(value, Callable) and not dataclasses.is_dataclass(value):
+        return getattr(value, "__name__", repr(value))
+    return repr(value)

@@ -14,7 +14,7 @@ import optax
 
 from edrl.core.families import Categorical
 from edrl.core.particles import Particles
-from edrl.core.risk import Risk, worth
+from edrl.core.risk import Risk, action_values
 from edrl.core.statistics import Statistics
 from edrl.deep.networks import Network, Parameters
 from edrl.deep.replay import Batch
@@ -37,7 +37,7 @@ def copied(parameters: Parameters) -> Parameters:
     return jax.tree.map(jnp.copy, parameters)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Agent:
     """What an agent is: statistics, a network for them, and how its parameters are updated."""
 
@@ -64,7 +64,7 @@ class Agent:
     @partial(jax.jit, static_argnames="self")
     def greedy(self, parameters: Parameters, observations: Any) -> Any:
         """The actions [batch] of highest worth."""
-        return jnp.argmax(worth(self.family, self.values(parameters, observations), self.risk), axis=-1)
+        return jnp.argmax(action_values(self.family, self.values(parameters, observations), self.risk), axis=-1)
 
     @partial(jax.jit, static_argnames="self")
     def returns(self, parameters: Parameters, observations: Any) -> Particles:
@@ -80,7 +80,7 @@ class Agent:
         """The target network's statistics [batch, K] at the next state's greedy action."""
         values = self.values(learner.target, batch.next_observations)
         judge = self.values(learner.online, batch.next_observations) if self.double else values
-        best = jnp.argmax(worth(self.family, judge, self.risk), axis=-1)
+        best = jnp.argmax(action_values(self.family, judge, self.risk), axis=-1)
         return _taken(values, best)
 
     def targets(self, learner: Learner, batch: Batch) -> Particles:

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from edrl.core.algorithms import algorithm
 from edrl.core.check import check_count, check_number, fail
-from edrl.core.imputation import STRATEGIES
+from edrl.core.imputation import IMPUTATIONS, ScipyMinimize, ScipyRoot, find_imputation
 from edrl.core.statistics import Statistics
 from edrl.deep.networks import NetworkName
+from edrl.deep.processes import OverProcesses
 
 PresetName = Literal["paper", "minatar", "classic", "quick"]
 
@@ -95,8 +96,8 @@ class Config:
             raise fail("size", self.size, "dqn learns one statistic, the mean")
         if self.agent == "dqn" and self.cvar != 1:
             raise fail("cvar", self.cvar, "dqn learns a mean alone, and has no other returns to choose by")
-        if self.imputation is not None and self.imputation not in STRATEGIES:
-            raise fail("imputation", self.imputation, f"it must be one of {', '.join(STRATEGIES)}")
+        if self.imputation is not None and self.imputation not in IMPUTATIONS:
+            raise fail("imputation", self.imputation, f"it must be one of {', '.join(IMPUTATIONS)}")
         counts = dict.fromkeys(
             ("steps", "replay", "update_every", "target_every", "batch", "n_step", "evaluate_steps", "log_every",
              "checkpoint_every", "envs"), 1,
@@ -143,13 +144,11 @@ class Config:
         family = _load(self.agent, self.size) if own else algorithm(AGENTS[self.agent], self.size, self.support)
         if self.imputation is None:
             return family
-        if own or not hasattr(family, "taus"):
-            raise fail("imputation", self.imputation, f"the statistics of {self.agent} have only one way to be imputed")
-        strategy: Any = STRATEGIES[self.imputation]
-        if hasattr(strategy, "processes"):  # SciPy's, solved row by row
-            strategy = dataclasses.replace(strategy, processes=int(os.environ.get(THREADS) or os.cpu_count() or 1))
-        kind: Any = type(family)
-        return kind(family.taus, impute=strategy)
+        imputation = find_imputation(self.imputation, family.own_imputations)
+        if isinstance(imputation, ScipyRoot | ScipyMinimize):  # solved row by row
+            processes = int(os.environ.get(THREADS) or os.cpu_count() or 1)
+            imputation = dataclasses.replace(imputation, spread=OverProcesses(processes))
+        return dataclasses.replace(family, imputation=imputation)
 
     def epsilon_at(self, step: int) -> float:
         """The share of random actions at a step: the first before learning, then falling linearly."""

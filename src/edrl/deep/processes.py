@@ -1,8 +1,46 @@
-"""Processes that work for another one."""
+"""Processes that work for this one and end with it."""
 
+import functools
 import multiprocessing
 import os
+import signal
 import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from edrl.core.check import check_count
+
+T = TypeVar("T")
+
+_GRACE = 30.0  # seconds that a worker stays after it has been told to end
+
+
+@dataclass(frozen=True)
+class OverProcesses:
+    """Deals the rows of an array out to processes: `OverProcesses(4)(function, rows)`.
+
+    The answer is the same as that of one process. The first call starts the processes, which takes seconds, and
+    they stay for later ones.
+    """
+
+    processes: int
+
+    def __post_init__(self) -> None:
+        check_count("processes", self.processes, 1)
+
+    def __call__(self, function: Callable[[np.ndarray], T], rows: np.ndarray) -> list[T]:
+        """What the function returns for each part of the rows."""
+        try:
+            return list(_pool(self.processes).map(function, np.array_split(rows, self.processes)))
+        except BrokenProcessPool as error:
+            _pool.cache_clear()
+            advice = "they import the script that starts them: is its work under `if __name__ == '__main__':`?"
+            raise RuntimeError(f"the processes have ended; {advice}") from error
 
 
 def end_with_parent() -> None:
@@ -15,3 +53,26 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+@functools.cache
+def _pool(processes: int) -> ProcessPoolExecutor:
+    """Processes that are spawned: a fork of one that has used JAX may hang."""
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin_worker)
+
+
+def _begin_worker() -> None:
+    """Ctrl-C is the parent's to handle; should it be killed, the worker must not stay."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: _end_later())
+    end_with_parent()
+
+
+def _end_later() -> None:
+    """A system that ends all processes of a job leaves them some time.
+
+    The parent needs this worker to reach a point at which it can save. When the parent ends, so does this one.
+    """
+    later = threading.Timer(_GRACE, os._exit, (1,))
+    later.daemon = True
+    later.start()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 from scipy import stats
 from scipy.stats import wasserstein_distance
@@ -42,9 +43,9 @@ SUFFIX = {MIDPOINTS: "", EVEN: "-even"}  # of the ids of claims
 AT = {MIDPOINTS: "at the midpoint levels", EVEN: "at levels from 0.01 to 0.99"}
 
 
-def expectiles(levels: str, k: int, impute: Any = "exact") -> Expectiles:
+def expectiles(levels: str, k: int, imputation: Any = "exact") -> Expectiles:
     """K expectiles at one of the two sets of levels."""
-    return Expectiles(LEVELS[levels](k), impute=impute)
+    return Expectiles(LEVELS[levels](k), imputation=imputation)
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class Method:
     dp_sweeps: int = 10_000
 
     @classmethod
-    def of_expectiles(cls, name: str, impute: Any = "exact", **options: Any) -> "Method":
+    def of_expectiles(cls, name: str, imputation: Any = "exact", **options: Any) -> "Method":
         """Expectiles with an imputation."""
-        return cls(name, partial(expectiles, impute=impute), **options)
+        return cls(name, partial(expectiles, imputation=imputation), **options)
 
 
 class Chains:
@@ -84,7 +85,7 @@ class Chains:
 
     def true_values(self, family: Statistics) -> np.ndarray:
         """The statistics [S, K] of the true returns; an algorithm's imputation does not matter to them."""
-        key = (type(family), family.taus)  # type: ignore[attr-defined]
+        key = (type(family), tuple(family.taus.tolist()))  # type: ignore[attr-defined]
         if key not in self._true_values:
             self._true_values[key] = np.asarray(self.truth.values(family))[:, FORWARD]
         return self._true_values[key]
@@ -119,7 +120,8 @@ class Chains:
         """Errors as in Definition 4.5, W1 of the imputed distributions, and errors of the mean, at all places."""
         length, distance, state = (list(column) for column in zip(*self.places(lengths), strict=True))
         # All states at once, needed or not: one shape, so that nothing is compiled twice.
-        imputed, means = family.impute(values), np.asarray(family.mean(values))[state]
+        imputed = jax.tree.map(np.asarray, family.impute(values))
+        means = np.asarray(family.mean(values))[state]
         off = np.abs(values[state] - self.true_values(family)[state]).mean(-1)
         # SciPy's distance: a few thousand cheap calls, instead of compiling ours for every shape.
         w1 = [

@@ -2,16 +2,26 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Moments, Quantiles
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics, Strategy
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
+from edrl.core.statistics import Imputation, Statistics
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular.bellman import exact_backup, reward_moments, solve_moments
@@ -47,11 +57,10 @@ def _coin_toss(family: Statistics, values: Any) -> Particles:
     return Particles(values[..., :1] + deviation * jnp.array([-1.0, 1.0], values.dtype))
 
 
-@dataclass(frozen=True)
 class MeanAndVariance(Statistics):
     """Sobel's (1982) statistics: the variance is no expectation E[h(Z)], so Theorem 4.3 is silent about them."""
 
-    strategy: Strategy = _coin_toss
+    imputation: Imputation = eqx.field(static=True, default=_coin_toss)
 
     @property
     def size(self) -> int:

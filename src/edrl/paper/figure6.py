@@ -49,7 +49,7 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def _method(name: str, impute: str, **options: Any) -> Method:
-    return Method(name, lambda _, k: HuberQuantiles(k, impute=impute), lengths=(LONGEST,), **options)
+    return Method(name, lambda _, k: HuberQuantiles(k, imputation=impute), lengths=(LONGEST,), **options)
 
 
 def draw(tables: Tables) -> list[Drawing]:

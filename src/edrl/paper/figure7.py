@@ -6,7 +6,17 @@ import numpy as np
 from scipy.stats import expon
 
 from edrl import Categorical, Expectiles, Quantiles, Statistics
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular import control, problems

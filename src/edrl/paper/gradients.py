@@ -7,7 +7,17 @@ import numpy as np
 from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Moments, Quantiles
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular.bellman import exact_backup

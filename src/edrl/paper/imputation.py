@@ -3,7 +3,6 @@
 Timings are in the tables and in the figures. No claim prints one: they differ from run to run and between machines.
 """
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,17 @@ from edrl.deep.agent import Agent
 from edrl.deep.config import Config, preset
 from edrl.deep.networks import network_for
 from edrl.deep.replay import Batch
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular import problems, return_distributions
@@ -156,7 +165,7 @@ def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
     return update
 
 
-@functools.partial(jax.jit, static_argnames="family")
+@jax.jit
 def _impute(family: Expectiles, values: Any) -> Particles:
     """Compiled once for a size, whoever asks for it."""
     return family.impute(values)
@@ -180,8 +189,8 @@ def _interpolation() -> Tables:
     values = np.asarray(family.evaluate(returns))
     samples = Particles(solve_rows(family, values)[0])
     x = np.linspace(-6, 1.6, 381)
-    laws = {"true": returns, "exact": family.impute(values), "root": samples}
-    curves = table(x=x, **{name: integrated_cdf(law, x) for name, law in laws.items()})
+    continuous = {"true": returns, "exact": family.impute(values), "root": samples}
+    curves = table(x=x, **{name: integrated_cdf(distribution, x) for name, distribution in continuous.items()})
     inner = values[np.array(family.taus) != 0.5]
     return {"curves": curves, "knots": table(x=inner, p=integrated_cdf(returns, inner))}
 

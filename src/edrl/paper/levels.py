@@ -14,8 +14,19 @@ import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from edrl import Expectiles, Mean, Particles, midpoints
-from edrl.core.imputation.exact_expectiles import ExactExpectiles, Levels
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
+from edrl.core.families import ExactExpectiles
+from edrl.core.imputation.exact_expectiles import Rule
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular import MDP, control, evaluate, return_distributions
@@ -23,8 +34,8 @@ from edrl.tabular.constructors import Reward
 from edrl.tabular.problems import garnet, n_chain
 from edrl.tabular.rewards import Exponential, Uniform
 
-RULES: tuple[str, ...] = get_args(Levels)
-DEFAULT: str = ExactExpectiles().levels
+RULES: tuple[str, ...] = get_args(Rule)
+DEFAULT: str = ExactExpectiles().rule
 GROUPS = ("Garnet", "N-chain", "FrozenLake", "RiverSwim", "Taxi")
 EVERY = "all groups"
 POLICIES = ("uniform", "greedy")
@@ -186,7 +197,7 @@ def _taxi(gamma: float) -> Problem:
 
 
 def _exact(taus: Any) -> Levelled:
-    return lambda rule: Expectiles(taus, impute=ExactExpectiles(rule))  # type: ignore[arg-type]
+    return lambda rule: Expectiles(taus, imputation=ExactExpectiles(rule))  # type: ignore[arg-type]
 
 
 FAMILIES: dict[str, Levelled] = {

@@ -4,7 +4,17 @@ import numpy as np
 
 from edrl.core.families import Categorical, Expectiles, Quantiles
 from edrl.core.statistics import Statistics
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular import dp

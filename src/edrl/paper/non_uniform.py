@@ -4,7 +4,6 @@ For EDRL the largest error over all levels does not vanish either, but that over
 and 1 does: docs/edrl-theorem.md proves both.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -175,7 +174,7 @@ def _fork(
 
 
 @in_float64
-@functools.partial(jax.jit, static_argnames="family")
+@jax.jit
 def _solve_fork(family: Statistics, gamma: Any, first: Any, atoms: Any, probs: Any) -> Any:
     returns = Particles(atoms, probs)
     weights = jnp.stack([first, 1 - first], axis=-1)

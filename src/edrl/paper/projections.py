@@ -155,7 +155,7 @@ def _decoded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @in_float64
-@functools.partial(jax.jit, static_argnames=("metric", "family"))
+@functools.partial(jax.jit, static_argnames="metric")
 def _share(metric: Any, family: Any, first: Any, atoms: Any, probs: Any) -> Any:
     """distance(O eta, O eta') / supremum distance(eta, eta') [n], for O the operator on two successors."""
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import jax
+
 import edrl
 from edrl.core.check import fail
 from edrl.paper import EXPERIMENTS
@@ -83,8 +85,8 @@ def _fingerprint(name: str) -> str:
     """A hash of the code behind an experiment: the library, what experiments share, and its own module."""
     root = Path(edrl.__file__).parent
     own = {experiment.module: name for name, experiment in EXPERIMENTS.items()}
-    files = [*(root / "core").rglob("*.py"), *(root / "tabular").rglob("*.py"), *(root / "experiments").rglob("*.csv")]
-    for path in (root / "experiments").glob("*.py"):
+    files = [path for room in ("core", "tabular", "theory") for path in (root / room).rglob("*.py")]
+    for path in (root / "paper").glob("*.py"):
         module = f"edrl.paper.{path.stem}"
         if module not in own or module == EXPERIMENTS[name].module:
             files.append(path)
@@ -100,7 +102,7 @@ def _work(name: str, out: Path, full: bool, anew: bool) -> Part:
     kept = out / "data" / name
     if anew:
         begin = time.perf_counter()
-        with interruptible():
+        with interruptible(), jax.enable_x64(True):
             tables = experiment.measure(full, lambda fraction, note: report_progress(name, fraction, note))
         _keep(tables, kept, name, full, time.perf_counter() - begin)
     files = sorted(kept.glob("*.csv"))

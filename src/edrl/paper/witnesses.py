@@ -9,7 +9,17 @@ from matplotlib.ticker import MaxNLocator
 from edrl.core.families import Categorical, Expectiles, Quantiles
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular.bellman import exact_backup

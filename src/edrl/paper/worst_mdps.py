@@ -7,7 +7,6 @@ so that all returns lie in [-1, 1]. The return is known exactly: there is one wa
 it has one atom for each number of steps and each way to leave.
 """
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +84,7 @@ def _decoded(x: np.ndarray, states: int, gamma: float) -> tuple[np.ndarray, np.n
 
 
 @in_float64
-@functools.partial(jax.jit, static_argnames="family")
+@jax.jit
 def _errors(family: Statistics, probs: Any, rewards: Any, gamma: Any, sweeps: Any) -> Any:
     """|learnt - true| for each statistic [n, S, K], and the change in the last sweep [n, S, K]."""
     leave = Particles(rewards[..., 1:] + gamma * jnp.asarray(_AFTER), probs[..., 1:])

@@ -144,21 +144,21 @@ def average(policy: Policy, table: np.ndarray) -> np.ndarray:
 
 
 def reward_moments(mdp: MDP, k: int) -> np.ndarray:
-    """E[R^m | x, a, x'] for m = 0..k: [S, A, B, k + 1], exact for continuous laws as well."""
+    """E[R^m | x, a, x'] for m = 0..k: [S, A, B, k + 1], exact for continuous rewards as well."""
     atoms, probs = mdp.rewards.atoms, mdp.rewards.probs
     moments = np.stack([np.sum(probs * atoms**m, axis=-1) for m in range(k + 1)], axis=-1)
-    if mdp.laws is None:
+    if mdp.continuous is None:
         return moments
-    kind, loc, scale = mdp.laws.kind, mdp.laws.loc, mdp.laws.scale
+    kind, loc, scale = mdp.continuous.kind, mdp.continuous.loc, mdp.continuous.scale
     for m in range(k + 1):
-        # E[(loc + scale U)^m] by the binomial theorem, from the moments of the standard laws.
+        # E[(loc + scale U)^m] by the binomial theorem, from the moments of the standard continuous.
         terms = (math.comb(m, j) * loc ** (m - j) * scale**j * _standard(j)[kind] for j in range(m + 1))
         moments[..., m] = np.where(kind == PARTICLES, moments[..., m], sum(terms))
     return moments
 
 
 def _standard(j: int) -> np.ndarray:
-    """E[U^j] of the standard law of each kind."""
+    """E[U^j] of the standard distribution of each kind."""
     moments = np.zeros(len(KINDS))
     moments[NORMAL] = 0 if j % 2 else math.prod(range(1, j, 2))
     moments[UNIFORM] = 1 / (j + 1)

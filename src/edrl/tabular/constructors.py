@@ -8,10 +8,10 @@ import numpy as np
 
 from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
-from edrl.tabular.rewards import KINDS, PARTICLES, ContinuousLaws, Law
+from edrl.tabular.rewards import KINDS, PARTICLES, ContinuousReward, ContinuousRewards
 
-Reward = float | Particles | Law
-"""The reward of one transition: a number, a discrete law, or a continuous one."""
+Reward = float | Particles | ContinuousReward
+"""The reward of one transition: a number, a discrete distribution, or a continuous one."""
 
 Transitions = Iterable[tuple[float, int, Reward]]
 """What can follow a state and an action: (probability, next state, reward)."""
@@ -40,14 +40,14 @@ class Table(NamedTuple):
     probs: np.ndarray  # [S, A, B]
     rewards: Particles  # [S, A, B, R]
     terminal: np.ndarray  # bool [S]
-    laws: ContinuousLaws | None  # [S, A, B]
-    law_error: np.ndarray  # [S, A]
+    continuous: ContinuousRewards | None  # [S, A, B]
+    discretisation_error: np.ndarray  # [S, A]
 
 
 def tabulate(
-    successors: Any, probs: Any, rewards: Any, laws: ContinuousLaws | None, terminal: Any, reward_atoms: int
+    successors: Any, probs: Any, rewards: Any, continuous: ContinuousRewards | None, terminal: Any, reward_atoms: int
 ) -> Table:
-    """Check sparse arrays, discretise continuous laws, write the padding and the rows of terminal states."""
+    """Check sparse arrays, discretise continuous rewards, write the padding and the rows of terminal states."""
     successors, probs = np.asarray(successors), as_probabilities(probs)
     if successors.ndim != 3 or 0 in successors.shape or not np.issubdtype(successors.dtype, np.integer):
         got = (successors.dtype.name, successors.shape)
@@ -61,11 +61,11 @@ def tabulate(
     outside = (successors < 0) | (successors >= len(states))
     _refuse(real & outside, "successors", successors, f"a next state is a number from 0 to {len(states) - 1}")
     _refuse(real & ~np.isfinite(atoms).all(-1), "rewards", atoms, "a reward must be finite")
-    laws = None if laws is None else _checked_laws(laws, real)
+    continuous = None if continuous is None else _checked_continuous(continuous, real)
 
     pays = real & ((atoms != 0) & (weights > 0)).any(-1)
-    if laws is not None:
-        pays |= laws.kind != PARTICLES
+    if continuous is not None:
+        pays |= continuous.kind != PARTICLES
     busy = pays | (real & (successors != states[:, None, None]))
     if terminal is None:  # absorbing states that pay nothing: their return is 0 in any case
         terminal = real.any(-1).all(-1) & ~busy.any((1, 2))
@@ -84,15 +84,15 @@ def tabulate(
         right = f"the probabilities of state {x}, action {a} must sum to 1 to within {SUM_TOLERANCE:g}"
         raise fail(f"sum of probs[{x}, {a}]", float(total[x, a]), right)
 
-    law_error = np.zeros(total.shape)
-    if laws is not None:
+    discretisation_error = np.zeros(total.shape)
+    if continuous is not None:
         n = check_count("reward_atoms", reward_atoms, 1)
-        atoms, weights = _discretise(atoms, weights, laws, n)
-        law_error = np.sum(probs * laws.integrated_cdf_error(n), axis=-1)
+        atoms, weights = _discretise(atoms, weights, continuous, n)
+        discretisation_error = np.sum(probs * continuous.integrated_cdf_error(n), axis=-1)
     real = real[..., None] & ~terminal[:, None, None, None]
     atoms = np.where(real & (weights > 0), atoms, 0.0)
     weights = np.where(real, weights, np.arange(atoms.shape[-1]) == 0)
-    return Table(successors, probs, Particles(atoms, weights), terminal, laws, law_error)
+    return Table(successors, probs, Particles(atoms, weights), terminal, continuous, discretisation_error)
 
 
 def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -107,34 +107,35 @@ def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray
     return atoms, weights
 
 
-def _discretise(atoms: np.ndarray, weights: np.ndarray, laws: ContinuousLaws, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Write `n` equally likely atoms where a law is continuous, with room for all atoms everywhere."""
+def _discretise(atoms: np.ndarray, weights: np.ndarray, continuous: ContinuousRewards, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Write `n` equally likely atoms where a reward is continuous, with room for all atoms everywhere."""
     size = max(n, atoms.shape[-1])
 
     def padded(array: np.ndarray) -> np.ndarray:
         return np.pad(array, [(0, 0)] * 3 + [(0, size - array.shape[-1])])
 
-    continuous = (laws.kind != PARTICLES)[..., None]
+    is_continuous = (continuous.kind != PARTICLES)[..., None]
     equal = np.where(np.arange(size) < n, 1 / n, 0.0)
-    atoms = np.where(continuous, padded(laws.atoms(n)), padded(atoms))
-    return atoms, np.where(continuous, equal, padded(weights))
+    atoms = np.where(is_continuous, padded(continuous.atoms(n)), padded(atoms))
+    return atoms, np.where(is_continuous, equal, padded(weights))
 
 
-def _checked_laws(laws: ContinuousLaws, real: np.ndarray) -> ContinuousLaws | None:
-    """The laws of real transitions as NumPy arrays, or None if none of them is continuous."""
-    kind = np.asarray(laws.kind)
-    loc, scale = np.asarray(laws.loc, np.float64), np.asarray(laws.scale, np.float64)
+def _checked_continuous(continuous: ContinuousRewards, real: np.ndarray) -> ContinuousRewards | None:
+    """The distributions of real transitions as NumPy arrays, or None if none of them is continuous."""
+    kind = np.asarray(continuous.kind)
+    loc, scale = np.asarray(continuous.loc, np.float64), np.asarray(continuous.scale, np.float64)
     for name, field in (("kind", kind), ("loc", loc), ("scale", scale)):
         if field.shape != real.shape:
-            raise fail(f"laws.{name}.shape", field.shape, f"it must be that of successors, {real.shape}")
-    _refuse(real & ~np.isin(kind, KINDS), "laws.kind", kind, f"it must be one of {list(KINDS)}")
-    continuous = real & (kind != PARTICLES)
-    _refuse(continuous & ~np.isfinite(loc), "laws.loc", loc, "it must be finite")
-    _refuse(continuous & ~(np.isfinite(scale) & (scale != 0)), "laws.scale", scale, "it must be finite and not 0")
-    if not continuous.any():
+            raise fail(f"continuous.{name}.shape", field.shape, f"it must be that of successors, {real.shape}")
+    _refuse(real & ~np.isin(kind, KINDS), "continuous.kind", kind, f"it must be one of {list(KINDS)}")
+    here = real & (kind != PARTICLES)
+    _refuse(here & ~np.isfinite(loc), "continuous.loc", loc, "it must be finite")
+    useful = np.isfinite(scale) & (scale != 0)
+    _refuse(here & ~useful, "continuous.scale", scale, "it must be finite and not 0")
+    if not here.any():
         return None
-    kind = np.where(continuous, kind, PARTICLES).astype(np.int8)
-    return ContinuousLaws(kind, np.where(continuous, loc, 0.0), np.where(continuous, scale, 0.0))
+    kind = np.where(here, kind, PARTICLES).astype(np.int8)
+    return ContinuousRewards(kind, np.where(here, loc, 0.0), np.where(here, scale, 0.0))
 
 
 def _refuse(wrong: np.ndarray, name: str, array: Any, right: str) -> None:
@@ -170,23 +171,23 @@ def dense_to_arrays(transitions: Any, rewards: Any) -> tuple[np.ndarray, np.ndar
         raise fail("transitions.shape", transitions.shape, "it must be [states, actions, states]")
     successors = nonzero_first(transitions)
     probs = np.take_along_axis(transitions, successors, -1)
-    law = isinstance(rewards, Particles)
-    fields = [rewards.atoms, rewards.probs] if law else [np.asarray(rewards, np.float64)[..., None]]
+    is_random = isinstance(rewards, Particles)
+    fields = [rewards.atoms, rewards.probs] if is_random else [np.asarray(rewards, np.float64)[..., None]]
     shape = fields[0].shape[:-1]
     if shape not in (transitions.shape[:2], transitions.shape):
         right = f"it must be {transitions.shape[:2]} or {transitions.shape}"
-        raise fail("rewards.shape", shape, right + (" before the atoms" if law else ""))
+        raise fail("rewards.shape", shape, right + (" before the atoms" if is_random else ""))
     if len(shape) == 2:
         chosen = [np.broadcast_to(field[:, :, None], (*probs.shape, field.shape[-1])) for field in fields]
     else:
         chosen = [np.take_along_axis(np.asarray(field), successors[..., None], 2) for field in fields]
-    return successors, probs, Particles(*chosen) if law else chosen[0][..., 0]
+    return successors, probs, Particles(*chosen) if is_random else chosen[0][..., 0]
 
 
 def lists_to_arrays(
     transitions: Mapping[int, Any] | Sequence[Any],
-) -> tuple[np.ndarray, np.ndarray, Particles, ContinuousLaws]:
-    """Successors, probs, rewards and laws [S, A, B] from lists `transitions[x][a]`; see `MDP.from_lists`."""
+) -> tuple[np.ndarray, np.ndarray, Particles, ContinuousRewards]:
+    """Successors, probs, rewards and continuous rewards [S, A, B] from lists `transitions[x][a]`; see `MDP.from_lists`."""
     rows = {(x, a): _merged(x, a, listed) for x, actions in _items(transitions) for a, listed in _items(actions)}
     if isinstance(transitions, Mapping):
         named = [
@@ -207,19 +208,19 @@ def lists_to_arrays(
     successors, probs = np.zeros(shape, np.int64), np.zeros(shape)
     atoms = np.zeros((*shape, max(atoms_needed, default=1)))
     weights = np.broadcast_to(np.arange(atoms.shape[-1]) == 0, atoms.shape).astype(np.float64)
-    laws = ContinuousLaws(np.zeros(shape, np.int8), np.zeros(shape), np.zeros(shape))
+    continuous = ContinuousRewards(np.zeros(shape, np.int8), np.zeros(shape), np.zeros(shape))
     for (x, a), row in rows.items():
         for b, (probability, successor, reward) in enumerate(row):
             at = x, a, b
             successors[at], probs[at] = successor, probability
-            if isinstance(reward, Law):
-                laws.kind[at], (laws.loc[at], laws.scale[at]) = reward.kind, reward.affine
+            if isinstance(reward, ContinuousReward):
+                continuous.kind[at], (continuous.loc[at], continuous.scale[at]) = reward.kind, reward.affine
             elif isinstance(reward, Particles):
                 atoms[at][: reward.size], weights[at] = reward.atoms, 0.0
                 weights[at][: reward.size] = as_probabilities(reward.probs)
             else:
                 atoms[at][0] = reward
-    return successors, probs, Particles(atoms, weights), laws
+    return successors, probs, Particles(atoms, weights), continuous
 
 
 def _items(indexed: Mapping[int, Any] | Sequence[Any]) -> Iterable[tuple[int, Any]]:
@@ -241,7 +242,7 @@ def _merged(x: int, a: int, listed: Transitions) -> list[tuple[float, int, Rewar
             raise fail(place, entry, f"state {x}, action {a}: a probability is a number of at least 0")
         if isinstance(reward, Particles) and reward.shape:
             raise fail(place, reward.shape, f"state {x}, action {a}: a reward is one distribution, not a batch")
-        if not isinstance(reward, Particles | Law):
+        if not isinstance(reward, Particles | ContinuousReward):
             if np.ndim(reward) or not np.isfinite(reward):
                 raise fail(place, entry, f"state {x}, action {a}: a reward must be a finite number, or a distribution")
             reward = float(reward)

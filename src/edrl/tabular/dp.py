@@ -1,7 +1,6 @@
 """Dynamic programming with imputed backups: policy evaluation and control (Algorithm 1, Appendix A)."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from edrl.core.check import check_count, check_number
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64, is_concrete
-from edrl.core.risk import check_risk, worth
+from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.tabular.bellman import check_values, sweep
 from edrl.tabular.mdp import MDP
@@ -35,10 +34,12 @@ class Solution:
     iterations: int
     residuals: np.ndarray  # [iterations]: the largest change of any statistic in each sweep
 
+    @in_float64
     def distributions(self) -> Particles:
         """The imputed return distributions of all pairs, [S, A, n]."""
         return self.family.impute(self.values)
 
+    @in_float64
     def means(self) -> np.ndarray:
         """The expected returns [S, A] that the statistics encode."""
         return np.asarray(self.family.mean(self.values))
@@ -46,19 +47,19 @@ class Solution:
 
 @in_float64
 def greedy_policy(
-    family: Statistics, values: Any, risk: Callable[[Particles], Any] | None = None, epsilon: float = 0.0
+    family: Statistics, values: Any, risk: RiskMeasure | None = None, epsilon: float = 0.0
 ) -> Policy:
     """Take the action of highest expected return (or `risk`), and with probability `epsilon` a random one.
 
     Actions are compared by one number each, and all statistics of the best one are followed: a maximum over
     actions statistic by statistic would be the distribution of no action.
     """
-    worths = worth(family, values, risk)
-    best = jnp.argmax(worths, axis=-1, keepdims=True).astype(jnp.int32)
+    ranked = action_values(family, values, risk)
+    best = jnp.argmax(ranked, axis=-1, keepdims=True).astype(jnp.int32)
     if is_concrete(epsilon) and epsilon == 0:
         return Policy(best, jnp.ones(best.shape))
-    actions = jnp.broadcast_to(jnp.arange(worths.shape[-1], dtype=jnp.int32), worths.shape)
-    return Policy(actions, (1 - epsilon) * (actions == best) + epsilon / worths.shape[-1])
+    actions = jnp.broadcast_to(jnp.arange(ranked.shape[-1], dtype=jnp.int32), ranked.shape)
+    return Policy(actions, (1 - epsilon) * (actions == best) + epsilon / ranked.shape[-1])
 
 
 @in_float64
@@ -76,7 +77,7 @@ def evaluate(
 
     Where all statistics are below 1, that is `tolerance` times the largest; what changes by rounding alone has settled.
     `policy` is whatever `as_policy` takes; `initial` are values [S, A, K], by default those of a zero return.
-    Not every pair of statistics and strategy has a fixed point: `converged` tells, and a warning if nothing has settled
+    Not every statistics and imputation has a fixed point: `converged` tells, and a warning if nothing has settled
     after 10,000 sweeps. With `max_iterations` there are so many at most, and no warning.
     """
     check_family(family)
@@ -89,7 +90,7 @@ def control(
     mdp: MDP,
     family: Statistics,
     *,
-    risk: Callable[[Particles], Any] | None = None,
+    risk: RiskMeasure | None = None,
     epsilon: float = 0.0,
     tolerance: float = 1e-9,
     max_iterations: int | None = None,
@@ -99,7 +100,7 @@ def control(
     """Iterate imputed backups for the policy that is greedy on the current means, or on a `risk` measure.
 
     With `epsilon` the policy is SARSA's: epsilon-greedy, evaluated as such. `risk` maps `Particles` to
-    worths: see `edrl.core.risk`. Greedy policies can alternate for ever: see `evaluate` on `converged`.
+    ranked: see `edrl.core.risk`. Greedy policies can alternate for ever: see `evaluate` on `converged`.
     """
     check_number("epsilon", epsilon, 0.0, 1.0)
     check_family(family)
@@ -111,7 +112,7 @@ def _iterate(
     mdp: MDP,
     family: Statistics,
     policy: Policy | None,
-    risk: Callable[[Particles], Any] | None,
+    risk: RiskMeasure | None,
     epsilon: float,
     tolerance: float,
     max_iterations: int | None,
@@ -148,7 +149,7 @@ def _sweeps(
     mdp: MDP,
     family: Statistics,
     policy: Policy | None,
-    risk: Callable[[Particles], Any] | None,
+    risk: RiskMeasure | None,
     epsilon: Any | None,
     values: Any,
     largest: Any,

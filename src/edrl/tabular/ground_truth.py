@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_count, check_number, fail
-from edrl.core.convex_order import bracket_of
 from edrl.core.metrics import integrated_cdf_distance
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
@@ -41,19 +40,22 @@ class Truth:
     means: np.ndarray  # [S, A], exact
     iterations: int
 
-    def values(self, family: Statistics) -> Any:
+    @in_float64
+    def values(self, family: Statistics) -> np.ndarray:
         """The statistics [S, A, K] of the return distributions."""
-        return family.evaluate(self.particles)
+        return np.asarray(family.evaluate(self.particles))
 
+    @in_float64
     def bracket(self, family: Statistics) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest value [S, A, K] of the truth: for the mean, expectiles, quantiles and categorical ones.
+        """The least and greatest values [S, A, K] of the truth, for families that have a `bracket`.
 
         Continuous rewards are discretised before: there the bracket is that of the discretised problem.
         """
-        found = bracket_of(family, self.lower, self.upper, self.means)
+        found = family.bracket(self.lower, self.upper, self.means)
         if found is None:
-            raise fail("family", family, "only means, expectiles, quantiles and categorical statistics are bracketed")
-        return found
+            raise fail("family", family, "it has no bracket: write the method `bracket`")
+        low, high = found
+        return np.asarray(low), np.asarray(high)
 
 
 @in_float64
@@ -94,7 +96,7 @@ def return_distributions(
     lower, upper = pairs
     middle = Particles(np.concatenate(pairs.atoms, axis=-1), np.concatenate(pairs.probs, axis=-1) / 2)
     error = np.asarray(integrated_cdf_distance(lower, upper)) / 2
-    error = error + solve_linear(mdp, policy, mdp.law_error, mdp.gamma)
+    error = error + solve_linear(mdp, policy, mdp.discretisation_error, mdp.gamma)
     return Truth(middle, error, lower, upper, means, done)
 
 
@@ -203,7 +205,7 @@ def _split(mass: Any, moment: Any, nodes: Any) -> Any:
 
 
 def _extremes(means: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> Particles:
-    """Below all laws of a mean and a range is the point mass, above them all mass at the ends: [2, S, n]."""
+    """Below all distributions of a mean and a range is the point mass, above them all mass at the ends: [2, S, n]."""
     share = np.clip((means - low) / np.where(high > low, high - low, 1), 0, 1)
     atoms = np.stack([np.broadcast_to(means[:, None], (len(means), n)), np.linspace(low, high, n, axis=-1)])
     probs = np.zeros_like(atoms)

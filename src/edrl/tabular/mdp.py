@@ -10,10 +10,9 @@ import numpy as np
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
-from edrl.core.precision import keep_precision
 from edrl.tabular import constructors
 from edrl.tabular.constructors import Transitions
-from edrl.tabular.rewards import PARTICLES, ContinuousLaws
+from edrl.tabular.rewards import PARTICLES, ContinuousRewards
 
 
 class MDP(eqx.Module):
@@ -21,12 +20,12 @@ class MDP(eqx.Module):
 
     Build one with `from_dense`, `from_arrays`, `from_lists`, `from_function` or `from_gymnasium`: these check
     what they are given. Branch b of state x and action a leads to the state `successors[x, a, b]` with
-    probability `probs[x, a, b]` and pays a reward with the law `rewards[x, a, b]`. Padding has probability 0
+    probability `probs[x, a, b]` and pays a reward with the distribution `rewards[x, a, b]`. Padding has probability 0
     and points at the state itself. The return from a terminal state is 0: its rows are a self loop without
     reward.
 
     Continuous rewards are held twice: discretised in `rewards`, for dynamic programming, and exactly in
-    `laws`, for sampling. `law_error` is the price of the former in the integrated CDF P(x) = E[(x - R)+].
+    `continuous`, for sampling. `discretisation_error` is the price of the former in the integrated CDF P(x) = E[(x - R)+].
     """
 
     successors: Any  # int32 [S, A, B]
@@ -35,8 +34,8 @@ class MDP(eqx.Module):
     terminal: Any  # bool [S]
     start: Any  # [S], the distribution of the first state
     gamma: float
-    law_error: Any  # [S, A], the largest |P - P_discretised| of the rewards, averaged over successors
-    laws: ContinuousLaws | None = None  # [S, A, B]
+    discretisation_error: Any  # [S, A], the largest |P - P_discretised| of the rewards, averaged over successors
+    continuous: ContinuousRewards | None = None  # [S, A, B]
     state_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
     action_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
 
@@ -50,7 +49,7 @@ class MDP(eqx.Module):
         *,
         terminal: Any = None,
         start: Any = None,
-        laws: ContinuousLaws | None = None,
+        continuous: ContinuousRewards | None = None,
         reward_atoms: int = 64,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
@@ -59,12 +58,12 @@ class MDP(eqx.Module):
 
         `terminal` is a mask [S] or a list of states, whose rows may be all zeros; without it, the states that
         all actions keep without reward. `start` is a distribution [S] or a state, by default the first state that is
-        not terminal. `laws`
+        not terminal. `continuous`
         replace the rewards where their kind is not 0, and are discretised into `reward_atoms` atoms. `gamma`
         is in [0, 1], and 1 only if every policy reaches a terminal state with probability one.
         """
-        table = constructors.tabulate(successors, probs, rewards, laws, terminal, reward_atoms)
-        num_states, num_actions = table.law_error.shape
+        table = constructors.tabulate(successors, probs, rewards, continuous, terminal, reward_atoms)
+        num_states, num_actions = table.discretisation_error.shape
         gamma = check_number("gamma", gamma, 0.0, 1.0)
         if gamma == 1:
             _check_episodes_end(table)
@@ -75,8 +74,8 @@ class MDP(eqx.Module):
             terminal=table.terminal,
             start=_as_start(start, table.terminal),
             gamma=gamma,
-            law_error=table.law_error,
-            laws=table.laws,
+            discretisation_error=table.discretisation_error,
+            continuous=table.continuous,
             state_names=_names("state_names", state_names, num_states),
             action_names=_names("action_names", action_names, num_actions),
         )
@@ -93,11 +92,11 @@ class MDP(eqx.Module):
     def from_lists(cls, transitions: Mapping[int, Any] | Sequence[Any], gamma: float, **options: Any) -> "MDP":
         """From lists `transitions[x][a]` of (probability, next state, reward), in lists or dictionaries.
 
-        A reward is a number, `Particles`, or a law. A state without transitions is terminal; in a dictionary
+        A reward is a number, `Particles`, or a distribution. A state without transitions is terminal; in a dictionary
         it need not be there. The options are those of `from_arrays`.
         """
-        successors, probs, rewards, laws = constructors.lists_to_arrays(transitions)
-        return cls.from_arrays(successors, probs, rewards, gamma, laws=laws, **options)
+        successors, probs, rewards, continuous = constructors.lists_to_arrays(transitions)
+        return cls.from_arrays(successors, probs, rewards, gamma, continuous=continuous, **options)
 
     @classmethod
     def from_function(
@@ -137,7 +136,6 @@ class MDP(eqx.Module):
         """The number of branches with positive probability."""
         return int(np.count_nonzero(self.probs))
 
-    @keep_precision
     def sample_branch(self, key: jax.Array, state: Any, action: Any) -> Any:
         """A random branch b in [0, B): the next state is `successors[state, action, b]`."""
         levels = jnp.cumsum(jnp.asarray(self.probs)[state, action], axis=-1)
@@ -145,19 +143,18 @@ class MDP(eqx.Module):
         # Strictly below the total, so that neither padding nor a total rounded below 1 is ever reached.
         return jnp.sum(levels <= (draw * levels[..., -1])[..., None], axis=-1)
 
-    @keep_precision
     def sample_reward(self, key: jax.Array, state: Any, action: Any, branch: Any) -> Any:
-        """A draw from the reward's own law: continuous where `laws` says so, otherwise the particles."""
-        key_atom, key_law = jax.random.split(key)
+        """A draw from the reward's own distribution: continuous where `continuous` says so, otherwise the particles."""
+        key_atom, key_continuous = jax.random.split(key)
 
         def here(table: Any) -> jax.Array:
             return jnp.asarray(table)[state, action, branch]
 
         reward = Particles(here(self.rewards.atoms), here(self.rewards.probs)).sample(key_atom)
-        if self.laws is None:
+        if self.continuous is None:
             return reward
-        law = jax.tree.map(here, self.laws)
-        return jnp.where(law.kind == PARTICLES, reward, law.sample(key_law))
+        continuous = jax.tree.map(here, self.continuous)
+        return jnp.where(continuous.kind == PARTICLES, reward, continuous.sample(key_continuous))
 
 
 def _as_start(start: Any, terminal: np.ndarray) -> np.ndarray:

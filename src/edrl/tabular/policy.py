@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.core.precision import is_concrete, keep_precision
+from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
 from edrl.tabular.constructors import SUM_TOLERANCE, as_probabilities, nonzero_first
 from edrl.tabular.mdp import MDP
@@ -19,7 +19,6 @@ class Policy(eqx.Module):
     actions: Any  # int32 [S, W]
     probs: Any  # [S, W]
 
-    @keep_precision
     def dense(self, num_actions: int) -> Any:
         """The probabilities [S, A] of all actions."""
         probs = jnp.asarray(self.probs)

@@ -88,12 +88,12 @@ def quantile_not_closed(
     gamma: float = 0.9,
     atoms_per_level: int = 33,
 ) -> MDP:
-    """Lemma 4.4 (ii): two reward laws with the same k mid-quantiles at x1 and x2, but different ones at x0.
+    """Lemma 4.4 (ii): two reward distributions with the same k mid-quantiles at x1 and x2, but different ones at x0.
 
     x0 leads to x1 or x2 with equal probability. Rewards there are uniform on [0, 1] and [1/k, 1 + 1/k], or
     the k equally likely atoms at their mid-quantiles. The 1/(2k)-quantile at x0 is gamma/k for the first; for
     the second the proof prints 3 gamma/(2k), but F already reaches 1/(2k) at gamma/(2k), so that is the
-    quantile min{z : F(z) >= tau}. It differs from gamma/k all the same. The uniform laws are discretised into
+    quantile min{z : F(z) >= tau}. It differs from gamma/k all the same. The uniform distributions are discretised into
     an odd number `atoms_per_level` of atoms for each level, which keeps their mid-quantiles.
     """
     k = check_count("k", k, 1)
@@ -131,13 +131,13 @@ def cdrl_not_uniform(m: int = 1, depth: int = 5, variant: Literal["A", "B"] = "A
     m = check_count("m", m, 1)
     depth = check_count("depth", depth, m + 2)
     corner, width = 0.5 + 0.5 ** (m + 1), 0.5**depth
-    laws: dict[str, Reward] = {
+    continuous: dict[str, Reward] = {
         "A": corner + 1.5 * width,
         "B": Particles(corner + width * np.array([1.0, 2.0])),
     }
-    if variant not in laws:
-        raise fail("variant", variant, f"it must be one of {list(laws)}")
-    chain = [[[(1.0, 1, 0.0)]], [[(1.0, 2, laws[variant])]], []]
+    if variant not in continuous:
+        raise fail("variant", variant, f"it must be one of {list(continuous)}")
+    chain = [[[(1.0, 1, 0.0)]], [[(1.0, 2, continuous[variant])]], []]
     return MDP.from_lists(chain, 2**m / (2**m + 1), state_names=["x1", "x2", "end"])
 
 
@@ -171,7 +171,7 @@ def garnet(
     """A random MDP (Archibald, McKinnon and Thomas, 1995) without terminal states.
 
     Each state and action has `branching` distinct random successors, with probabilities that cut [0, 1] at
-    uniform points. The reward of each transition is uniform on [-max_reward, max_reward], or a random law
+    uniform points. The reward of each transition is uniform on [-max_reward, max_reward], or a random distribution
     with `reward_atoms` such atoms.
     """
     states, branching = check_count("states", states, 1), check_count("branching", branching, 1)

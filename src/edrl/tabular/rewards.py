@@ -1,7 +1,7 @@
-"""Continuous laws of rewards, and how they become particles without losing their mean.
+"""Continuous rewards of rewards, and how they become particles without losing their mean.
 
-Every law is `loc + scale * U` with U standard of its kind: N(0, 1), uniform on [0, 1], or exponential of mean
-1. A law is discretised into n bins of equal probability, each gathered at its conditional mean. The mean is
+Every distribution is `loc + scale * U` with U standard of its kind: N(0, 1), uniform on [0, 1], or exponential of mean
+1. A distribution is discretised into n bins of equal probability, each gathered at its conditional mean. The mean is
 then exact, and so is the integrated CDF P(x) = E[(x - R)+] at every edge of a bin; between the edges P is
 convex and its discretisation P_n follows the tangents at both edges, which meet at the atom: P - P_n is
 largest there.
@@ -24,13 +24,13 @@ from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 
 PARTICLES, NORMAL, UNIFORM, EXPONENTIAL = KINDS = range(4)
-"""The kinds of laws in `ContinuousLaws.kind`; `PARTICLES` says that the law is discrete and elsewhere."""
+"""The kinds of distributions in `ContinuousRewards.kind`; `PARTICLES` says that the distribution is discrete and elsewhere."""
 
 _STANDARD_MEAN = {NORMAL: 0.0, UNIFORM: 0.5, EXPONENTIAL: 1.0}
 
 
-class Law(abc.ABC):
-    """A continuous law of a reward: an affine image of the standard law of its `kind`."""
+class ContinuousReward(abc.ABC):
+    """A continuous distribution of a reward: an affine image of the standard distribution of its `kind`."""
 
     kind: ClassVar[int]
 
@@ -58,8 +58,8 @@ class Law(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Normal(Law):
-    """The normal law."""
+class Normal(ContinuousReward):
+    """The normal distribution."""
 
     mean: float
     std: float
@@ -76,8 +76,8 @@ class Normal(Law):
 
 
 @dataclass(frozen=True)
-class Uniform(Law):
-    """The uniform law on [low, high]."""
+class Uniform(ContinuousReward):
+    """The uniform distribution on [low, high]."""
 
     low: float
     high: float
@@ -100,8 +100,8 @@ class Uniform(Law):
 
 
 @dataclass(frozen=True)
-class Exponential(Law):
-    """The law of `shift + E`, or of `shift - E` if reflected, with E exponential of mean `scale`."""
+class Exponential(ContinuousReward):
+    """The distribution of `shift + E`, or of `shift - E` if reflected, with E exponential of mean `scale`."""
 
     scale: float = 1.0
     shift: float = 0.0
@@ -123,44 +123,44 @@ class Exponential(Law):
         return sum(self.affine)
 
 
-class ContinuousLaws(eqx.Module):
-    """A batch of laws: the rewards are `loc + scale * U` with U standard of its `kind`; see `KINDS`."""
+class ContinuousRewards(eqx.Module):
+    """A batch of continuous: the rewards are `loc + scale * U` with U standard of its `kind`; see `KINDS`."""
 
-    kind: Any  # int8 [...], 0 where the law is not continuous
+    kind: Any  # int8 [...], 0 where the distribution is not continuous
     loc: Any  # [...]
     scale: Any  # [...], negative to reflect
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """One exact draw from every law of the batch; where the kind is `PARTICLES`, `loc`."""
+        """One exact draw from every distribution of the batch; where the kind is `PARTICLES`, `loc`."""
         loc = jnp.asarray(self.loc)
         return self.from_standard(standard_draws(key, loc.shape, loc.dtype))
 
     def from_standard(self, draws: Any) -> jax.Array:
-        """The rewards that belong to draws [3, ...] of the three standard laws."""
+        """The rewards that belong to draws [3, ...] of the three standard continuous."""
         kinds = [self.kind == NORMAL, self.kind == UNIFORM, self.kind == EXPONENTIAL]
         chosen = jnp.select(kinds, list(draws), 0.0)
         return jnp.asarray(self.loc) + jnp.asarray(self.scale) * chosen
 
     def atoms(self, n: int) -> np.ndarray:
-        """The atoms [..., n] of all discretised laws, in increasing order for a positive scale."""
+        """The atoms [..., n] of all discretised continuous, in increasing order for a positive scale."""
         standard = np.stack([np.zeros(n), *(standard_atoms(kind, n) for kind in KINDS[1:])])
         return np.asarray(self.loc[..., None] + self.scale[..., None] * standard[self.kind])
 
     def integrated_cdf_error(self, n: int) -> np.ndarray:
-        """`Law.integrated_cdf_error` of all laws of the batch, and 0 where the law is not continuous."""
+        """`ContinuousReward.integrated_cdf_error` of all distributions of the batch, and 0 where the distribution is not continuous."""
         standard = np.array([0.0, *(standard_error(kind, n) for kind in KINDS[1:])])
         return np.asarray(np.abs(self.scale) * standard[self.kind])
 
 
 def standard_draws(key: jax.Array, shape: tuple[int, ...] = (), dtype: Any = float) -> jax.Array:
-    """A draw [3, *shape] of each standard law. One key serves all of them, since a reward uses one of the three."""
+    """A draw [3, *shape] of each standard distribution. One key serves all of them, since a reward uses one of the three."""
     kinds = (jax.random.normal, jax.random.uniform, jax.random.exponential)
     return jnp.stack([draw(key, shape, dtype) for draw in kinds])
 
 
 @functools.lru_cache(maxsize=128)
 def standard_atoms(kind: int, n: int) -> np.ndarray:
-    """The conditional means [n] of the standard law of `kind` in its `n` equally likely bins."""
+    """The conditional means [n] of the standard distribution of `kind` in its `n` equally likely bins."""
     if kind == UNIFORM:
         atoms = (np.arange(n) + 0.5) / n
     elif kind == NORMAL:  # the integral of u phi(u) is -phi(u)
@@ -178,14 +178,14 @@ def standard_atoms(kind: int, n: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=128)
 def standard_error(kind: int, n: int) -> float:
-    """The largest |P - P_n| of the standard law of `kind`: P is compared with P_n at every atom."""
+    """The largest |P - P_n| of the standard distribution of `kind`: P is compared with P_n at every atom."""
     atoms = standard_atoms(kind, n)
     discretised = (np.arange(n) * atoms - (np.cumsum(atoms) - atoms)) / n
     return float(np.max(_standard_integrated_cdf(kind, atoms) - discretised))
 
 
 def _standard_integrated_cdf(kind: int, u: np.ndarray) -> np.ndarray:
-    """P(u) = E[(u - U)+] of the standard law of `kind`."""
+    """P(u) = E[(u - U)+] of the standard distribution of `kind`."""
     if kind == NORMAL:
         return np.asarray(u * special.ndtr(u) + _normal_density(u))
     if kind == UNIFORM:

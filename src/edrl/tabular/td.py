@@ -8,7 +8,7 @@ outputs that a network would have for them. All steps are one compiled loop, map
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
-from edrl.core.risk import check_risk, worth
+from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.tabular.dp import initial_values
 from edrl.tabular.mdp import MDP
@@ -64,7 +64,7 @@ class _Chances(NamedTuple):
     """The random numbers of one step, for one pair or [S * A] of them."""
 
     uniform: Any  # [..., 4], or [7] where the pair itself is random
-    standard: Any  # [..., 3]: of continuous rewards, one draw of each standard law
+    standard: Any  # [..., 3]: of continuous rewards, one draw of each standard distribution
 
 
 @in_float64
@@ -80,7 +80,7 @@ def learn(
     sampling: Sampling = "trajectory",
     control: Control | None = None,
     epsilon: float | None = None,
-    risk: Callable[[Particles], Any] | None = None,
+    risk: RiskMeasure | None = None,
     parameters: Parameters = "values",
     initial: Any = None,
     record_every: int | None = None,
@@ -90,7 +90,7 @@ def learn(
 
     Evaluation of a `policy` (whatever `as_policy` takes), or control without one: "q-learning" bootstraps
     from the greedy action, "sarsa" from the epsilon-greedy one that is then taken (`epsilon` is 0.1 by default).
-    Greedy is by expected return, or by `risk`, which maps `Particles` to worths.
+    Greedy is by expected return, or by `risk`, which maps `Particles` to numbers.
 
     The n-th update of a pair moves its values by `step_size * n**-decay` times the loss's gradient, which is
     2 (v - z) where the loss is a square: there step_size = 1/2 and decay = 1 take the average. Samples come
@@ -160,7 +160,7 @@ class _Learner(eqx.Module):
     decay: Any
     sampling: Sampling = eqx.field(static=True)
     control: Control | None = eqx.field(static=True)
-    risk: Callable[[Particles], Any] | None = eqx.field(static=True)
+    risk: RiskMeasure | None = eqx.field(static=True)
     parameters: Parameters = eqx.field(static=True)
 
     def values(self, parameters: Any) -> Any:
@@ -224,20 +224,20 @@ class _Learner(eqx.Module):
         return parameters[x, a] - rate * gradient, after, bootstrap
 
     def reward(self, x: Any, a: Any, branch: Any, chance: Any, standard: Any) -> Any:
-        """A draw from the reward's law, as `MDP.sample_reward`."""
+        """A draw from the reward's distribution, as `MDP.sample_reward`."""
 
         def here(table: Any) -> Any:
             return jnp.asarray(table)[x, a, branch]
 
         reward = here(self.mdp.rewards.atoms)[_pick(chance, here(self.mdp.rewards.probs))]
-        if self.mdp.laws is None:
+        if self.mdp.continuous is None:
             return reward
-        law = jax.tree.map(here, self.mdp.laws)
-        return jnp.where(law.kind == PARTICLES, reward, law.from_standard(standard))
+        continuous = jax.tree.map(here, self.mdp.continuous)
+        return jnp.where(continuous.kind == PARTICLES, reward, continuous.from_standard(standard))
 
     def greedy(self, parameters: Any, x: Any) -> Any:
         """The action of highest expected return, or risk measure, in x."""
-        return jnp.argmax(worth(self.family, self.values(parameters[x]), self.risk)).astype(jnp.int32)
+        return jnp.argmax(action_values(self.family, self.values(parameters[x]), self.risk)).astype(jnp.int32)
 
     def behave(self, parameters: Any, x: Any, chances: Any) -> Any:
         """The action taken in x: the policy's, or the epsilon-greedy one."""

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from edrl.core.check import check_count, check_number, fail
-from edrl.core.convex_order import bracket_of
 from edrl.core.families.levels import check_taus
 from edrl.core.metrics import statistic_error
+from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
 from edrl.tabular import dp
 from edrl.tabular.ground_truth import Truth, return_distributions
@@ -143,6 +143,7 @@ class ApproximationError:
     true_values: np.ndarray  # [S, A, K]
 
 
+@in_float64
 def approximation_error(
     mdp: MDP,
     policy: Any,
@@ -168,7 +169,7 @@ def approximation_error(
     pairs = np.asarray(statistic_error(learnt.values, true_values))
     uncertainty: float | None = 0.0
     if isinstance(truth, Truth):
-        bracket = bracket_of(family, truth.lower, truth.upper, truth.means)
+        bracket = family.bracket(truth.lower, truth.upper, truth.means)
         off = None if bracket is None else np.maximum(true_values - bracket[0], bracket[1] - true_values)
         uncertainty = None if off is None else float(off.mean(axis=-1).max())
     return ApproximationError(float(pairs.max()), pairs, uncertainty, learnt, true_values)

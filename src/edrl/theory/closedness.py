@@ -35,7 +35,7 @@ _SHARED = 0.01  # of the gap: how much the statistics of a witness's pair may di
 class Witness:
     """Two distributions that share their statistics until they are backed up through r + gamma z.
 
-    The backup is the law of r + gamma Z for Z from mu, or from the mixture of mu and `rho` that gives mu the
+    The backup is the distribution of r + gamma Z for Z from mu, or from the mixture of mu and `rho` that gives mu the
     share `weight`; and the same with nu in the place of mu.
     """
 
@@ -51,8 +51,9 @@ class Witness:
     rho: Particles | None = None
     weight: float = 1.0
 
+    @in_float64
     def check(self, statistics: Statistics | Functions) -> float:
-        """The gap, computed anew from the distributions; an error unless mu and nu share the statistics."""
+        """The gap, computed again from the distributions; an error unless mu and nu share the statistics."""
         mu, nu, after_mu, after_nu = _values(statistics, self.mu, self.nu, *self.backups())
         shared, gap = float(np.abs(mu - nu).max()), float(np.abs(after_mu - after_nu)[self.statistic])
         if not shared <= _SHARED * gap:
@@ -60,6 +61,7 @@ class Witness:
             raise fail("difference of statistics", shared, right)
         return gap
 
+    @in_float64
     def backups(self) -> tuple[Particles, Particles]:
         """The backed-up distributions, with mu and with nu."""
         mu, nu = self.mu, self.nu
@@ -92,6 +94,7 @@ class Closedness:
     functions: Functions | Statistics | None = None  # of the route by span
     points: np.ndarray | None = None
 
+    @in_float64
     def coefficients(self, reward: float, gamma: float) -> np.ndarray:
         """The Bellman equation [K, K + 1]: h(r + gamma x) = a_0 + A h(x), with a_0 in the first column."""
         if not self.closed or self.functions is None or self.points is None:
@@ -108,6 +111,7 @@ class Closedness:
         return f"Bellman closed to {self.deviation:.1e} for returns in [{low:g}, {high:g}] (by {self.route})"
 
 
+@in_float64
 def bellman_closed(
     statistics: Statistics | Functions,
     *,
@@ -133,7 +137,7 @@ def bellman_closed(
         check_number(f"gammas[{i}]", gamma, 0.0, 1.0, open_low=True)
     for i, reward in enumerate(() if rewards is None else rewards):
         check_number(f"rewards[{i}]", reward)
-    has_functions = not isinstance(statistics, Statistics) or hasattr(statistics, "features")
+    has_functions = not isinstance(statistics, Statistics) or _is_expectation(statistics)
     route = route or ("span" if has_functions else "mixtures")
     fits = {"span": has_functions, "mixtures": isinstance(statistics, Statistics)}
     if not fits.get(route, False):
@@ -146,8 +150,8 @@ def bellman_closed(
         assert isinstance(statistics, Statistics)
         return _by_mixtures(statistics, span, backups, tolerance, draws, seed)
 
-    support = getattr(statistics, "support", (-1.0, 1.0))
-    low, high = (support[0], support[-1]) if interval is None else interval
+    bounds = statistics.bounds() if isinstance(statistics, Statistics) else None
+    low, high = (bounds or (-1.0, 1.0)) if interval is None else interval
     if not (np.isfinite([low, high]).all() and low < high):
         raise fail("interval", interval, "it must be two finite numbers, the lower one first")
     half = (high - low) / 2
@@ -155,7 +159,7 @@ def bellman_closed(
     if interval is not None or not found.closed:
         return found
     wider = [((low * times, high * times), half * times) for times in (10.0, 100.0)]
-    if hasattr(statistics, "support"):
+    if bounds is not None:
         beyond = [(end - reward) / gamma for end in (low, high) for reward, gamma in _backups(half, rewards, gammas)]
         wider = [((min(low, *beyond), max(high, *beyond)), half)]
     for span, half_width in wider:
@@ -165,6 +169,10 @@ def bellman_closed(
         # The first interval's points stay: on them equations have the most digits.
         found = dataclasses.replace(found, interval=span, deviation=max(found.deviation, more.deviation))
     return found
+
+
+def _is_expectation(family: Statistics) -> bool:
+    return family.features(np.zeros(1)) is not None
 
 
 def _backups(half_width: float, rewards: Sequence[float] | None, gammas: Sequence[float]) -> list[tuple[float, float]]:
@@ -252,7 +260,7 @@ def _by_mixtures(
     weight = rng.uniform(0.1, 0.9, draws)
     reward, gamma = rng.choice(np.array(backups), draws).T
     before = np.asarray(_evaluate(family, mu))
-    nu = _impute(family, before)
+    nu = jax.tree.map(np.asarray, _impute(family, before))
     share = np.stack([weight, 1 - weight], axis=-1)
     backed_up = (_together(one, rho, axis=1).mixture(share).push(reward, gamma) for one in (mu, nu))
     imputed, *after = np.asarray(_evaluate(family, _together(nu, *backed_up)))
@@ -264,7 +272,7 @@ def _by_mixtures(
     relative = np.where(usable[:, None], np.abs(after[0] - after[1]) / size, 0)
     deviation = float(relative.max())
     if deviation <= tolerance and np.mean(usable) < 0.5:
-        right = f"in most of {draws} draws it missed the statistics asked for: an exact strategy is needed"
+        right = f"in most of {draws} draws it missed the statistics asked for: an exact imputation is needed"
         raise fail("median relative residual of the imputation", float(np.median(unshared)), right)
     if deviation <= tolerance:
         return Closedness(True, "mixtures", deviation, None, interval)
@@ -296,23 +304,20 @@ def _together(*mus: Particles, axis: int = 0) -> Particles:
     return Particles(stacked([mu.atoms for mu in mus], "edge"), stacked([mu.probs for mu in mus], "constant"))
 
 
-@in_float64
 @jax.jit
 def _evaluate(family: Statistics, mu: Particles) -> Any:
     return family.evaluate(mu)
 
 
-@in_float64
 @jax.jit
 def _impute(family: Statistics, values: Any) -> Particles:
     return family.impute(values)
 
 
-@in_float64
 def _features(statistics: Statistics | Functions, x: np.ndarray) -> np.ndarray:
     """h_k(x) as an array [K, n]."""
     if isinstance(statistics, Statistics):
-        return np.asarray(statistics.features(x))  # type: ignore[attr-defined]
+        return np.asarray(statistics.features(x))
     if callable(statistics) or not statistics:
         raise fail("statistics", statistics, "it must be a family or a sequence of functions, e.g. [np.square]")
     rows = [np.asarray(h(x), np.float64) for h in statistics]

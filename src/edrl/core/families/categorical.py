@@ -1,21 +1,30 @@
 """The statistics that CDRL learns (Lemma 3.2): cumulative probabilities, softened between support points."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_increasing, fail
-from edrl.core.imputation import ImputeLike, strategy_for
+from edrl.core.imputation import find_imputation
+from edrl.core.imputation.simple import on_support
+from edrl.core.metrics import integrated_cdf
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float, compiled
-from edrl.core.statistics import Statistics, Strategy, expect
+from edrl.core.statistics import Imputation, Statistics, check_samples, expect
+from edrl.core.types import Array, Atoms, Float, Numbers, Values
 
 
-@dataclass(frozen=True, init=False)
+def projected(family: Statistics, values: Values) -> Particles:
+    """Impute the distribution on the support whose cumulative probabilities are the values (Example 3.5)."""
+    if not isinstance(family, Categorical):
+        right = f"it is made for Categorical, not for {type(family).__name__}"
+        raise fail("imputation", "categorical", right)
+    return on_support(values, family.support)
+
+
 class Categorical(Statistics):
     """E[h_{z_k, z_{k+1}}(Z)] for consecutive points of `support` (z_1 < ... < z_m): K = m - 1 values.
 
@@ -23,15 +32,18 @@ class Categorical(Statistics):
     (Equation (12)), so they and the m probabilities determine each other.
     """
 
-    support: tuple[float, ...]
-    strategy: Strategy
+    support: Float[Array, " m"]
+    imputation: Imputation = eqx.field(static=True)
 
-    def __init__(self, support: Sequence[float] | np.ndarray, impute: ImputeLike = "categorical"):
-        if np.ndim(support) != 1 or np.size(support) < 2:
-            raise fail("support", support, "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)")
-        points = tuple(np.asarray(support, dtype=np.float64).tolist())
-        object.__setattr__(self, "support", check_increasing("support", points, -np.inf, np.inf))
-        object.__setattr__(self, "strategy", strategy_for(impute, self))
+    own_imputations: ClassVar[dict[str, Imputation]] = {"categorical": projected}
+
+    def __init__(
+        self,
+        support: Sequence[float] | Float[Array, " m"],
+        imputation: str | Imputation = "categorical",
+    ):
+        self.support = _check_support(support)
+        self.imputation = find_imputation(imputation, self.own_imputations)
 
     @property
     def encodes_mean(self) -> bool:
@@ -39,51 +51,82 @@ class Categorical(Statistics):
 
     @property
     def size(self) -> int:
-        return len(self.support) - 1
+        return self.support.shape[-1] - 1
 
-    def features(self, x: Any) -> Any:
-        """h_{z_k, z_{k+1}}(x), [..., K, n]: 1 up to z_k, 0 from z_{k+1} on, linear in between."""
-        x = as_float(x)
-        upper = jnp.asarray(self.support[1:], x.dtype)[:, None]
-        widths = jnp.asarray(np.diff(self.support), x.dtype)[:, None]  # in float32 two large points may be one
-        return jnp.clip((upper - x[..., None, :]) / widths, 0, 1)
+    def features(self, x: Atoms) -> Float[Array, "*batch K n"]:
+        """h_{z_k, z_{k+1}}(x): 1 up to z_k, 0 from z_{k+1} on, linear in between."""
+        points = jnp.asarray(x)
+        upper = jnp.asarray(self.support[1:], points.dtype)[:, None]
+        return jnp.clip((upper - points[..., None, :]) / self._widths(points.dtype)[:, None], 0, 1)
 
-    def evaluate(self, mu: Particles) -> Any:
+    @jax.jit
+    def evaluate(self, mu: Particles) -> Values:
+        mu = check_samples(mu)
         return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
 
-    def loss(self, values: Any, target: Particles) -> Any:
+    @jax.jit
+    def loss(self, values: Values, target: Particles) -> Numbers:
         """The expected squared distance of each value to h(Z): up to a constant, the squared Cramér distance."""
-        values = jnp.asarray(values)
+        values, target = self.check_values(values), check_samples(target)
         return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
 
-    def places(self, values: Any) -> Any:
-        return jnp.asarray(self.support, jnp.asarray(values).dtype)
+    def places(self, values: Values) -> Float[Array, " m"]:
+        return jnp.asarray(self.support, values.dtype)
 
-    def mean(self, values: Any) -> Any:
+    @jax.jit
+    def mean(self, values: Values) -> Numbers:
         """z_m - sum_k (z_{k+1} - z_k) s_k (Lemma 4.8 (i); the paper's K should read K - 1)."""
-        values = jnp.asarray(values)
-        widths = jnp.asarray(np.diff(self.support), values.dtype)
-        return self.support[-1] - jnp.sum(widths * values, axis=-1)
+        values = self.check_values(values)
+        highest = jnp.asarray(self.support[-1], values.dtype)
+        return highest - jnp.sum(self._widths(values.dtype) * values, axis=-1)
 
-    @compiled
-    def probabilities(self, values: Any) -> Any:
+    def bracket(self, lower: Particles, upper: Particles, mean: Numbers) -> tuple[Values, Values]:
+        """E[h] is the slope of P's chord between two support points."""
+        low, high = integrated_cdf(lower, self.support), integrated_cdf(upper, self.support)
+        widths = self._widths(low.dtype)
+        return (low[..., 1:] - high[..., :-1]) / widths, (high[..., 1:] - low[..., :-1]) / widths
+
+    def bounds(self) -> tuple[float, float]:
+        return float(self.support[0]), float(self.support[-1])
+
+    def probabilities(self, values: Values) -> Float[Array, "*batch m"]:
         """The m probabilities on the support that the values stand for."""
         return self.impute(values).probs
 
-    @compiled
-    def from_probabilities(self, probs: Any) -> Any:
+    def from_probabilities(self, probs: Float[Array, "*batch m"]) -> Values:
         """The values of the distribution with these m probabilities on the support."""
         return jnp.cumsum(jnp.asarray(probs), axis=-1)[..., :-1]
 
     @property
     def num_outputs(self) -> int:
-        return len(self.support)
+        return self.support.shape[-1]
 
-    def link(self, outputs: Any) -> Any:
+    def link(self, outputs: Float[Array, "*batch outputs"]) -> Values:
         """A softmax over the support, then its cumulative sums."""
         return self.from_probabilities(jax.nn.softmax(jnp.asarray(outputs), axis=-1))
 
-    def loss_on_outputs(self, outputs: Any, target: Particles) -> Any:
+    def loss_on_outputs(
+        self, outputs: Float[Array, "*batch outputs"], target: Particles
+    ) -> Numbers:
         """C51's cross-entropy to the projected target: affine in it, and minimised where `loss` is."""
-        projected = self.probabilities(self.evaluate(target))
-        return -jnp.sum(projected * jax.nn.log_softmax(jnp.asarray(outputs), axis=-1), axis=-1)
+        wanted = self.probabilities(self.evaluate(target))
+        return -jnp.sum(wanted * jax.nn.log_softmax(jnp.asarray(outputs), axis=-1), axis=-1)
+
+    def _widths(self, dtype: np.dtype) -> jax.Array:
+        """The distances [K] between support points, rounded once: in float32 two large points may be one."""
+        widths = (
+            np.diff(self.support)
+            if isinstance(self.support, np.ndarray)
+            else jnp.diff(self.support)
+        )
+        return jnp.asarray(widths, dtype)
+
+
+def _check_support(support: Sequence[float] | Array) -> Array:
+    if isinstance(support, jax.core.Tracer):
+        return support
+    if np.ndim(support) != 1 or np.size(support) < 2:
+        right = "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)"
+        raise fail("support", support, right)
+    points = np.asarray(support, np.float64).tolist()
+    return np.array(check_increasing("support", points, -np.inf, np.inf))

@@ -1,12 +1,21 @@
-"""The levels tau_1 < ... < tau_K of quantiles and expectiles."""
+"""The levels tau_1 < ... < tau_K of quantiles and expectiles, and what their families share."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_count, check_increasing, fail
+from edrl.core.particles import Particles
+from edrl.core.precision import is_concrete
+from edrl.core.statistics import Statistics
+from edrl.core.types import Array, Taus, Values
 
-Taus = int | Sequence[float] | np.ndarray
+TausLike: TypeAlias = int | Sequence[float] | Array
 
 
 def midpoints(k: int) -> tuple[float, ...]:
@@ -24,15 +33,55 @@ def evenly_spaced(k: int) -> tuple[float, ...]:
     return tuple(taus.tolist())
 
 
-def check_taus(taus: Taus) -> tuple[float, ...]:
+def levels_for(taus: TausLike, spread: Callable[[int], tuple[float, ...]]) -> Taus:
+    """Levels given one by one, or their number, which `spread` turns into levels.
+
+    Levels that are known are checked, and kept on the host in float64. Traced ones, and rows of levels [..., K]
+    for each example, are taken as they are.
+    """
+    if isinstance(taus, int | float | np.number) and float(taus).is_integer():
+        return np.array(spread(int(taus)))  # 11.0 is a number of levels, too
+    if isinstance(taus, jax.Array) and (not is_concrete(taus) or taus.ndim > 1):
+        return taus
+    if not is_concrete(*jax.tree.leaves(taus)):
+        return jnp.asarray(taus)
+    levels = np.asarray(taus, np.float64)
+    return levels if levels.ndim > 1 else check_taus(levels)
+
+
+def check_taus(taus: Sequence[float] | Array) -> np.ndarray:
     """Levels given one by one: strictly increasing, strictly between 0 and 1."""
-    if taus is None or np.ndim(taus) != 1:
+    if np.ndim(taus) != 1:
         raise fail("taus", taus, "it must be a sequence of levels, e.g. (0.1, 0.5, 0.9)")
-    return check_increasing("taus", tuple(np.asarray(taus, dtype=np.float64).tolist()), 0.0, 1.0)
+    return np.array(check_increasing("taus", np.asarray(taus, np.float64).tolist(), 0.0, 1.0))
 
 
-def levels_for(taus: Taus, spread: Callable[[int], tuple[float, ...]]) -> tuple[float, ...]:
-    """Levels given one by one, or their number, which `spread` turns into levels."""
-    if isinstance(taus, int | float | np.integer | np.floating) and float(taus).is_integer():
-        return spread(int(taus))  # 11.0 is a number of levels, too
-    return check_taus(taus)
+def column(taus: Taus, dtype: np.dtype) -> jax.Array:
+    """Levels [..., K, 1], to be compared with atoms [..., 1, n]."""
+    return jnp.asarray(taus, dtype)[..., :, None]
+
+
+class LevelStatistics(Statistics):
+    """Statistics that belong to levels `taus [K]`, or to a row of levels [..., K] for each example."""
+
+    taus: eqx.AbstractVar[Taus]
+
+    @property
+    def size(self) -> int:
+        return self.taus.shape[-1]
+
+    def places(self, values: Values) -> Values:
+        return values
+
+    @jax.jit
+    def impute(self, values: Values) -> Particles:
+        """A distribution with these statistics; where each row has levels of its own, row by row."""
+        values = self.check_values(values)
+        if self.taus.ndim == 1:
+            return self.imputation(self, values)
+
+        def one_row(taus: jax.Array, values: jax.Array) -> tuple[Array, Array]:
+            imputed = self.imputation(dataclasses.replace(self, taus=taus), values)
+            return imputed.atoms, imputed.probs
+
+        return Particles(*jnp.vectorize(one_row, signature="(k),(k)->(n),(n)")(self.taus, values))

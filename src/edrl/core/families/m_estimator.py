@@ -1,15 +1,16 @@
 """`MEstimator`: a family of statistics from nothing but its score function (Section 3.4)."""
 
 import abc
-from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.imputation import STRATEGIES
+from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics, Strategy, expect
+from edrl.core.statistics import Imputation, Statistics, check_samples, expect
+from edrl.core.types import Array, Atoms, Float, Numbers, Values
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
@@ -20,20 +21,22 @@ class MEstimator(Statistics):
     A subclass gives `size` and `score`; evaluation, loss, mean and a maximum-entropy imputation come for free.
     """
 
-    strategy: Strategy = STRATEGIES["maximum-entropy"]
+    imputation: Imputation = eqx.field(static=True, default=MaximumEntropy(), kw_only=True)
 
     @abc.abstractmethod
-    def score(self, values: Any, atoms: Any) -> Any:
+    def score(self, values: Values, atoms: Atoms) -> Float[Array, "*batch K n"]:
         """psi_k(values_k; z), [..., K, n]."""
 
-    def evaluate(self, mu: Particles) -> Any:
+    @jax.jit
+    def evaluate(self, mu: Particles) -> Values:
         """By bisection between the extreme atoms, to the last bit: a general score has no closed form."""
+        mu = check_samples(mu)
         real = mu.probs > 0
         low = jnp.min(jnp.where(real, mu.atoms, jnp.inf), axis=-1, keepdims=True)
         high = jnp.max(jnp.where(real, mu.atoms, -jnp.inf), axis=-1, keepdims=True)
         shape = (*mu.shape, self.size)
 
-        def halve(_: int, bracket: tuple[Any, Any]) -> tuple[Any, Any]:
+        def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             low, high = bracket
             middle = low + (high - low) / 2
             # A score may overflow far away, where an atom without weight must not count.
@@ -46,20 +49,24 @@ class MEstimator(Statistics):
         low, high = jax.lax.fori_loop(0, steps, halve, bracket)
         return low + (high - low) / 2
 
-    def places(self, values: Any) -> Any:
-        return jnp.asarray(values)
+    def places(self, values: Values) -> Values:
+        return values
 
-    def loss(self, values: Any, target: Particles) -> Any:
+    @jax.jit
+    def loss(self, values: Values, target: Particles) -> Numbers:
         """The score's integral from z to the value (32-point Gauss), with the score itself as its gradient."""
-        values = jnp.asarray(values)
-        q, z = jax.lax.stop_gradient(values)[..., None, :], target.atoms[..., :, None]  # [..., n, K]
-        nodes = jnp.asarray((_NODES + 1) / 2, values.dtype)[:, None, None]
-        path = (
-            z[..., None, :, :] + nodes * (q - z)[..., None, :, :],
-            jnp.broadcast_to(z, (*z.shape[:-1], 1))[..., None, :, :],
-        )
-        along = self.score(*path)[..., 0]  # [..., node, n, K]
-        weights = jnp.asarray(_WEIGHTS / 2, values.dtype)[:, None, None]
-        area = jnp.swapaxes((q - z) * jnp.sum(weights * along, axis=-3), -1, -2)  # [..., K, n]
+        values, target = self.check_values(values), check_samples(target)
+        fixed = jax.lax.stop_gradient(values)
+        area = self._integral(fixed, target.atoms)
         slope = jax.lax.stop_gradient(self.score(values, target.atoms))
-        return expect(target, area + slope * (values - jax.lax.stop_gradient(values))[..., :, None])
+        return expect(target, area + slope * (values - fixed)[..., :, None])
+
+    def _integral(self, values: jax.Array, atoms: Atoms) -> Float[Array, "*batch K n"]:
+        """The integral of the score from each atom to each value."""
+        q, z = values[..., None, :], jnp.asarray(atoms)[..., :, None]  # [..., n, K]
+        nodes = jnp.asarray((_NODES + 1) / 2, values.dtype)[:, None, None]
+        path = z[..., None, :, :] + nodes * (q - z)[..., None, :, :]  # [..., node, n, K]
+        origin = jnp.broadcast_to(z, (*z.shape[:-1], 1))[..., None, :, :]
+        along = self.score(path, origin)[..., 0]
+        weights = jnp.asarray(_WEIGHTS / 2, values.dtype)[:, None, None]
+        return jnp.swapaxes((q - z) * jnp.sum(weights * along, axis=-3), -1, -2)

@@ -1,26 +1,38 @@
 """The mean and the first K moments: up to linear maps, the only Bellman closed expectations (Theorem 4.3)."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 
-from edrl.core.check import check_count
-from edrl.core.imputation import ImputeLike, strategy_for
+from edrl.core.check import check_count, fail
+from edrl.core.imputation import find_imputation
+from edrl.core.imputation.gauss import gauss_quadrature
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics, Strategy, expect
+from edrl.core.statistics import Imputation, Statistics, check_samples, expect
+from edrl.core.types import Array, Atoms, Float, Numbers, Values
 
 
-@dataclass(frozen=True, init=False)
+def gauss(family: Statistics, values: Values) -> Particles:
+    """Impute moments by Gauss quadrature: the fewest atoms that have them."""
+    if not isinstance(family, Mean | Moments):
+        right = f"it is made for Mean and Moments, not for {type(family).__name__}"
+        raise fail("imputation", "gauss", right)
+    return gauss_quadrature(values)
+
+
 class Moments(Statistics):
     """E[Z], E[Z^2], ..., E[Z^k] (Lemma 4.2), imputed by Gauss quadrature."""
 
-    k: int
-    strategy: Strategy
+    k: int = eqx.field(static=True)
+    imputation: Imputation = eqx.field(static=True)
 
-    def __init__(self, k: int = 2, impute: ImputeLike = "gauss"):
-        object.__setattr__(self, "k", check_count("k", k, 1))
-        object.__setattr__(self, "strategy", strategy_for(impute, self))
+    own_imputations: ClassVar[dict[str, Imputation]] = {"gauss": gauss}
+
+    def __init__(self, k: int = 2, imputation: str | Imputation = "gauss"):
+        self.k = check_count("k", k, 1)
+        self.imputation = find_imputation(imputation, self.own_imputations)
 
     @property
     def encodes_mean(self) -> bool:
@@ -30,37 +42,43 @@ class Moments(Statistics):
     def size(self) -> int:
         return self.k
 
-    def features(self, x: Any) -> Any:
-        """h_k(x) = x^k, [..., K, n]: the functions whose expectations these statistics are."""
+    def features(self, x: Atoms) -> Float[Array, "*batch K n"]:
+        """h_k(x) = x^k."""
         return jnp.asarray(x)[..., None, :] ** jnp.arange(1, self.k + 1)[:, None]
 
-    def evaluate(self, mu: Particles) -> Any:
-        return jnp.sum(self.features(mu.settled().atoms) * mu.probs[..., None, :], axis=-1)
+    @jax.jit
+    def evaluate(self, mu: Particles) -> Values:
+        mu = check_samples(mu).settled()
+        return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
 
-    def loss(self, values: Any, target: Particles) -> Any:
+    @jax.jit
+    def loss(self, values: Values, target: Particles) -> Numbers:
         """The expected squared distance of each value to Z^k."""
-        values = jnp.asarray(values)
-        return expect(target, (self.features(target.settled().atoms) - values[..., :, None]) ** 2)
+        values, target = self.check_values(values), check_samples(target).settled()
+        return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
 
-    def mean(self, values: Any) -> Any:
-        return jnp.asarray(values)[..., 0]
+    def mean(self, values: Values) -> Numbers:
+        return self.check_values(values)[..., 0]
 
-    def places(self, values: Any) -> Any:
+    def places(self, values: Values) -> Float[Array, "*batch m"]:
         """The mean, and two standard deviations to either side."""
         values = jnp.asarray(values)
         mean = values[..., :1]
-        deviation = jnp.sqrt(jnp.maximum(values[..., 1:2] - mean**2, 0)) if self.k > 1 else jnp.zeros_like(mean)
+        if self.k == 1:
+            return jnp.repeat(mean, 3, axis=-1)
+        deviation = jnp.sqrt(jnp.maximum(values[..., 1:2] - mean**2, 0))
         return mean + deviation * jnp.array([-2.0, 0.0, 2.0], values.dtype)
 
 
-@dataclass(frozen=True, init=False)
 class Mean(Statistics):
     """The expected return alone: classical reinforcement learning (Equation (1)), imputed by a point mass."""
 
-    strategy: Strategy
+    imputation: Imputation = eqx.field(static=True)
 
-    def __init__(self, impute: ImputeLike = "dirac"):
-        object.__setattr__(self, "strategy", strategy_for(impute, self))
+    own_imputations: ClassVar[dict[str, Imputation]] = {"gauss": gauss}
+
+    def __init__(self, imputation: str | Imputation = "dirac"):
+        self.imputation = find_imputation(imputation, self.own_imputations)
 
     @property
     def encodes_mean(self) -> bool:
@@ -70,20 +88,25 @@ class Mean(Statistics):
     def size(self) -> int:
         return 1
 
-    def features(self, x: Any) -> Any:
-        """h(x) = x, [..., 1, n]."""
+    def features(self, x: Atoms) -> Float[Array, "*batch K n"]:
+        """h(x) = x."""
         return jnp.asarray(x)[..., None, :]
 
-    def evaluate(self, mu: Particles) -> Any:
-        return mu.mean()[..., None]
+    def evaluate(self, mu: Particles) -> Values:
+        return check_samples(mu).mean()[..., None]
 
-    def loss(self, values: Any, target: Particles) -> Any:
+    @jax.jit
+    def loss(self, values: Values, target: Particles) -> Numbers:
         """The expected squared distance of the value to Z."""
-        values = jnp.asarray(values)
+        values, target = self.check_values(values), check_samples(target)
         return expect(target, (target.atoms[..., None, :] - values[..., :, None]) ** 2)
 
-    def mean(self, values: Any) -> Any:
-        return jnp.asarray(values)[..., 0]
+    def mean(self, values: Values) -> Numbers:
+        return self.check_values(values)[..., 0]
 
-    def places(self, values: Any) -> Any:
-        return jnp.asarray(values)
+    def places(self, values: Values) -> Values:
+        return values
+
+    def bracket(self, lower: Particles, upper: Particles, mean: Numbers) -> tuple[Values, Values]:
+        """The mean is known."""
+        return mean[..., None], mean[..., None]

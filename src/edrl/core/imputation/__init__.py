@@ -1,52 +1,34 @@
-"""Imputation strategies (Definition 3.4): from values of statistics back to a distribution that has them."""
+"""Imputation (Definition 3.4): from values of statistics back to a distribution that has them."""
 
-from typing import get_args
+from collections.abc import Mapping
 
 from edrl.core.check import fail
 from edrl.core.imputation.equal_weights import EqualWeights
-from edrl.core.imputation.exact_expectiles import ExactExpectiles, Levels
-from edrl.core.imputation.gauss import gauss_quadrature
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
-from edrl.core.imputation.simple import as_samples, dirac, on_support, quantile_cells
-from edrl.core.statistics import Statistics, Strategy
+from edrl.core.imputation.simple import as_samples, dirac
+from edrl.core.statistics import Imputation
 
-ImputeLike = str | Strategy
-
-STRATEGIES: dict[str, Strategy] = {
+IMPUTATIONS: dict[str, Imputation] = {
     "as_samples": as_samples,
     "dirac": dirac,
-    "quantile": quantile_cells,
-    "categorical": on_support,
-    "exact": ExactExpectiles(),
-    **{f"exact-{levels}": ExactExpectiles(levels) for levels in get_args(Levels)},
     "maximum-entropy": MaximumEntropy(),
-    "gauss": gauss_quadrature,
     "equal-weights": EqualWeights(),
     "scipy-root": ScipyRoot(),
     "scipy-minimize": ScipyMinimize(),
 }
+"""Imputations by name, for every family; some families have others of their own (`own_imputations`)."""
 
 
-# Others would take one kind of statistics for another, and impute a law that has nothing to do with them.
-_MADE_FOR: tuple[tuple[Strategy, tuple[str, ...]], ...] = (
-    *((strategy, ("Expectiles",)) for name, strategy in STRATEGIES.items() if name.startswith("exact")),
-    (gauss_quadrature, ("Mean", "Moments")),
-    (quantile_cells, ("Quantiles", "HuberQuantiles")),
-    (on_support, ("Categorical",)),
-)
-
-
-def strategy_for(impute: ImputeLike, family: Statistics) -> Strategy:
-    """The strategy for a family, given by name or as a function `(family, values) -> Particles`."""
-    if not callable(impute) and not (isinstance(impute, str) and impute in STRATEGIES):
-        right = f"it must be a function (family, values) -> Particles or one of {sorted(STRATEGIES)}"
-        raise fail("impute", impute, right)
-    strategy = impute if callable(impute) else STRATEGIES[impute]
-    kinds = {kind.__name__ for kind in type(family).__mro__}
-    for other, made_for in _MADE_FOR:
-        if strategy == other and not kinds & set(made_for):
-            name = next(name for name, named in STRATEGIES.items() if named == strategy)
-            right = f"it is made for {' and '.join(made_for)}, not for {type(family).__name__}"
-            raise fail("impute", name, right)
-    return strategy
+def find_imputation(given: str | Imputation, own: Mapping[str, Imputation]) -> Imputation:
+    """An imputation by name, or the function itself; `own` are those of the family besides `IMPUTATIONS`."""
+    if isinstance(given, str):
+        known = {**IMPUTATIONS, **own}
+        if given not in known:
+            raise fail("imputation", given, f"it must be one of {', '.join(sorted(known))}")
+        return known[given]
+    if not callable(given):
+        raise fail(
+            "imputation", given, "it must be a name or a function (family, values) -> Particles"
+        )
+    return given

@@ -1,21 +1,25 @@
 """The paper's own imputation: equally weighted samples by nonlinear least squares (Equations (7) and (8))."""
 
-import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from edrl.core.check import check_count
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float, compiled
 from edrl.core.statistics import Statistics
+from edrl.core.types import Values
 
-_PROBE = 0.1, 1e-4  # the widest and the narrowest step to either side, in units of half the range of the values
+_PROBE = (
+    0.1,
+    1e-4,
+)  # the widest and the narrowest step to either side, in units of half the range of the values
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class EqualWeights:
     """N equally weighted atoms z that minimise `sum_k (mean_n psi_k(values_k; z_n))^2`, Equation (8).
 
@@ -42,76 +46,123 @@ class EqualWeights:
             object.__setattr__(self, "samples", check_count("samples", self.samples, 1))
         object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
 
-    @functools.partial(compiled, static=("self",))
-    def __call__(self, family: Statistics, values: Any) -> Particles:
+    def __call__(self, family: Statistics, values: Values) -> Particles:
         """Impute `Particles [..., N]` from values [..., K]."""
-        values = as_float(values)
+        values = jnp.asarray(values)
         n = self.samples or values.shape[-1]
         solve = functools.partial(_solve, family, n, self.iterations)
         atoms = jnp.vectorize(solve, signature="(k)->(n)")(values)
         return Particles(atoms, jnp.full(n, 1 / n, atoms.dtype))
 
 
+class _Step(NamedTuple):
+    """Where the solver is. Atoms are in units of half the range of the values, around its middle."""
+
+    atoms: jax.Array  # [N]
+    scores: jax.Array  # [K, N], in units of the largest at the start
+    objective: jax.Array
+    at_round: jax.Array  # the objective when the round of probes began
+    probe: jax.Array
+    damping: jax.Array
+    growth: jax.Array
+    count: jax.Array
+    done: jax.Array
+
+
 def _solve(family: Statistics, n: int, iterations: int, values: jax.Array) -> jax.Array:
     """The atoms [N] for one vector of values [K]."""
-    dtype, eps = values.dtype, jnp.finfo(values.dtype).eps
+    dtype = values.dtype
     low, high = jnp.min(values), jnp.max(values)
     # Halves are taken before sums and differences, so that nothing overflows.
     centre, half = low / 2 + high / 2, high / 2 - low / 2
     unit = jnp.where(half > 0, half, 1)
     places = jnp.linspace(0, len(values) - 1, n, dtype=dtype)
-    start = jnp.interp(places, jnp.arange(len(values), dtype=dtype), (jnp.sort(values) - centre) / unit)
+    sorted_values = (jnp.sort(values) - centre) / unit
+    start = jnp.interp(places, jnp.arange(len(values), dtype=dtype), sorted_values)
 
     def score(u: jax.Array) -> jax.Array:
         return family.score(values, centre + unit * u) / n
 
     largest = jnp.max(jnp.abs(score(start)))
-    largest = jnp.where(largest > 0, largest, 1)  # the objective is scale free and its square cannot overflow
+    largest = jnp.where(
+        largest > 0, largest, 1
+    )  # the objective is scale free and its square cannot overflow
 
-    def scores_and_objective(u: jax.Array) -> tuple[jax.Array, jax.Array]:
-        psi = score(u) / largest
-        return psi, jnp.sum(jnp.sum(psi, axis=-1) ** 2)
+    def scaled_score(u: jax.Array) -> jax.Array:
+        return score(u) / largest
 
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        u, psi, objective, at_round, probe, damping, growth, count, _ = state
-        residual = jnp.sum(psi, axis=-1)
-        left = (psi - scores_and_objective(u - probe)[0]) / probe
-        right = (scores_and_objective(u + probe)[0] - psi) / probe
-        slope_left, slope_right = residual @ left, residual @ right
-        go_left = (slope_left > 0) & (slope_left >= -slope_right)
-        go_right = (slope_right < 0) & ~go_left
-        jacobian = jnp.where(go_left, left, jnp.where(go_right, right, 0))
-        gradient = residual @ jacobian
-        normal = jacobian.T @ jacobian
-        top = jnp.max(jnp.diagonal(normal))
-        weight = damping * jnp.where(top > 0, top, 1)
-        factor = jnp.linalg.cholesky(normal + weight * jnp.eye(n, dtype=dtype))
-        move = -jax.scipy.linalg.cho_solve((factor, True), gradient)
-
-        new_psi, new_objective = scores_and_objective(u + move)
-        better = new_objective < objective  # false for NaN, so a failed factorisation is a failed step
-        promised = move @ (weight * move - gradient)
-        gain = (objective - new_objective) / jnp.where(promised > 0, promised, 1)
-        damping = jnp.where(better, damping * jnp.maximum(1 / 3, 1 - (2 * gain - 1) ** 3), damping * growth)
-        growth = jnp.where(better, 2, 2 * growth)
-        probe = jnp.where(better, probe, probe / 4)
-        u, psi, objective = jax.tree.map(
-            lambda new, old: jnp.where(better, new, old),
-            (u + move, new_psi, new_objective),
-            (u, psi, objective),
-        )
-
-        round_over = probe < _PROBE[1]
-        done = (objective <= (4 * eps) ** 2) | (round_over & ~(objective < 0.99 * at_round))
-        probe, damping, growth, at_round = jax.tree.map(
-            lambda new, old: jnp.where(round_over, new, old).astype(dtype),
-            (_PROBE[0], 1e-3, 2.0, objective),
-            (probe, jnp.maximum(damping, eps), growth, at_round),
-        )
-        return u, psi, objective, at_round, probe, damping, growth, count + 1, done
-
-    psi, objective = scores_and_objective(start)
+    scores = scaled_score(start)
+    objective = _objective(scores)
     probe, damping, growth = (jnp.asarray(x, dtype) for x in (_PROBE[0], 1e-3, 2.0))
-    state = start, psi, objective, objective, probe, damping, growth, 0, objective <= 0
-    state = jax.lax.while_loop(lambda state: (state[-2] < iterations) & ~state[-1], step, state)
-    return jnp.nan_to_num(centre + unit * state[0])  # only infinities can occur, from values near the largest float
+    state = _Step(
+        start,
+        scores,
+        objective,
+        objective,
+        probe,
+        damping,
+        growth,
+        jnp.zeros((), int),
+        objective <= 0,
+    )
+    state = jax.lax.while_loop(
+        lambda state: (state.count < iterations) & ~state.done,
+        functools.partial(_improve, scaled_score),
+        state,
+    )
+    # Only infinities can occur, from values near the largest float.
+    return jnp.nan_to_num(centre + unit * state.atoms)
+
+
+def _objective(scores: jax.Array) -> jax.Array:
+    """Equation (8)."""
+    return jnp.sum(jnp.sum(scores, axis=-1) ** 2)
+
+
+def _improve(score: Callable[[jax.Array], jax.Array], at: _Step) -> _Step:
+    """One step of Levenberg and Marquardt."""
+    dtype, eps = at.atoms.dtype, jnp.finfo(at.atoms.dtype).eps
+    gradient, jacobian = _descending_side(score, at)
+    normal = jacobian.T @ jacobian
+    top = jnp.max(jnp.diagonal(normal))
+    weight = at.damping * jnp.where(top > 0, top, 1)
+    factor = jnp.linalg.cholesky(normal + weight * jnp.eye(len(at.atoms), dtype=dtype))
+    move = -jax.scipy.linalg.cho_solve((factor, True), gradient)
+
+    scores = score(at.atoms + move)
+    objective = _objective(scores)
+    better = objective < at.objective  # false for NaN, so a failed factorisation is a failed step
+    promised = move @ (weight * move - gradient)
+    gain = (at.objective - objective) / jnp.where(promised > 0, promised, 1)
+    shrink = jnp.maximum(1 / 3, 1 - (2 * gain - 1) ** 3)
+    damping = jnp.where(better, at.damping * shrink, at.damping * at.growth)
+    growth = jnp.where(better, 2, 2 * at.growth)
+    probe = jnp.where(better, at.probe, at.probe / 4)
+    atoms, scores, objective = jax.tree.map(
+        lambda new, old: jnp.where(better, new, old),
+        (at.atoms + move, scores, objective),
+        (at.atoms, at.scores, at.objective),
+    )
+
+    round_over = probe < _PROBE[1]
+    done = (objective <= (4 * eps) ** 2) | (round_over & ~(objective < 0.99 * at.at_round))
+    probe, damping, growth, at_round = jax.tree.map(
+        lambda new, old: jnp.where(round_over, new, old).astype(dtype),
+        (_PROBE[0], 1e-3, 2.0, objective),
+        (probe, jnp.maximum(damping, eps), growth, at.at_round),
+    )
+    return _Step(atoms, scores, objective, at_round, probe, damping, growth, at.count + 1, done)
+
+
+def _descending_side(
+    score: Callable[[jax.Array], jax.Array], at: _Step
+) -> tuple[jax.Array, jax.Array]:
+    """The gradient [N] and the Jacobian [K, N], each atom's on the side on which the objective descends."""
+    residual = jnp.sum(at.scores, axis=-1)
+    left = (at.scores - score(at.atoms - at.probe)) / at.probe
+    right = (score(at.atoms + at.probe) - at.scores) / at.probe
+    slope_left, slope_right = residual @ left, residual @ right
+    go_left = (slope_left > 0) & (slope_left >= -slope_right)
+    go_right = (slope_right < 0) & ~go_left
+    jacobian = jnp.where(go_left, left, jnp.where(go_right, right, 0))
+    return residual @ jacobian, jacobian

@@ -14,201 +14,195 @@ atoms, or a pair for each; no iteration.
 Values that are the expectiles of no distribution are repaired first; the mean is always kept.
 """
 
-import functools
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
-from edrl.core.check import fail
 from edrl.core.imputation.expectile_repair import chord_slopes, repaired
 from edrl.core.particles import Particles
-from edrl.core.precision import compiled
-from edrl.core.statistics import Statistics
+from edrl.core.types import Array, Float, Values
 
-Levels = Literal["midpoint", "knots", "gaps", "spline", "pairs"]
+Rule: TypeAlias = Literal["midpoint", "knots", "gaps", "spline", "pairs"]
 
-_APART = 3**-0.5  # a share so far from where two meet varies as if it were spread evenly from its knot to there
+NEAR_HALF = 2.0**-28
+"""A level this close to 1/2, |2 tau - 1|, says nothing but the mean: beyond it P would be all rounding error."""
+
+_APART = (
+    3**-0.5
+)  # a share so far from where two meet varies as if it were spread evenly from its knot to there
 
 
-@dataclass(frozen=True)
-class ExactExpectiles:
-    """Exact expectile imputation; `levels` is the rule for F at a knot, free between its two chord slopes.
+def impute_expectiles(
+    values: jax.Array, taus: Float[Array, " K"], mean_at: int | None, rule: Rule = "pairs"
+) -> Particles:
+    """A distribution with the expectiles `values [..., K]` at `taus [K]`: K atoms (K+1 without a mean) or pairs.
 
-    midpoint: halfway, each jump is split evenly between its two gaps. Between the outermost knots this P is the
-    middle between the greatest and the least one possible. knots: on a chord, so that atoms sit on the knots. gaps:
-    the derivative of the parabola through three knots, which is what spreading each jump with the largest entropy
-    between the middles of its gaps gives. spline: the slopes of a monotone C1 spline (Fritsch and Butland, 1984) of
-    E[(x - Z)+] below the mean and of E[(Z - x)+] above it. pairs: halfway, and in the tails as the outermost parabola
-    but no further; the two shares that meet in a gap stay apart, each as if spread evenly from its own knot to where
-    they meet: 2K atoms. This is the best by far, less than half of the next rule's error in dynamic programming on MDPs
-    that it was not chosen on (`paper/levels.py`), except where there are only two knots or one: there it is the
-    midpoint.
+    `mean_at` is the place of the level 1/2; without one, the mean is chosen among those that are possible.
     """
-
-    levels: Levels = "pairs"
-
-    def __post_init__(self) -> None:
-        if self.levels not in get_args(Levels):
-            raise fail("levels", self.levels, f"it must be one of {get_args(Levels)}")
-
-    @functools.partial(compiled, static=("self",))
-    def __call__(self, family: Statistics, values: Any) -> Particles:
-        return impute_expectiles(jnp.asarray(values), np.asarray(family.taus), self.levels)  # type: ignore[attr-defined]
-
-
-def impute_expectiles(values: Any, taus: np.ndarray, levels: Levels = "pairs") -> Particles:
-    """A distribution with the expectiles `values [..., K]` at `taus [K]`: K atoms (K+1 if no tau is 1/2) or pairs."""
-    eps = float(jnp.finfo(values.dtype).eps)
-    # This close to 1/2 a tau says nothing but the mean: P = x / (2 - 1/tau) would be all rounding error.
-    central = np.abs(2 * taus - 1) <= np.sqrt(eps) / 4
-    if central.any() or len(taus) == 1:
-        mean = values[..., int(np.argmin(np.abs(taus - 0.5)))]
+    taus = jnp.asarray(taus, values.dtype)
+    if values.shape[-1] == 1:
+        return Particles(values, jnp.ones_like(values))
+    if mean_at is None:
+        mean, knots = feasible_mean(values, taus), values
     else:
-        mean = feasible_mean(values, taus)
-    if central.all() or len(taus) == 1:
-        return Particles(mean[..., None], jnp.ones_like(mean)[..., None])
+        mean, knots, taus = values[..., mean_at], _without(values, mean_at), _without(taus, mean_at)
 
     # A quarter of the values cannot overflow when subtracted; powers of two scale without rounding, so nothing below
     # depends on the units of the return.
     centre = mean[..., None] / 4
-    x = values[..., ~central] / 4 - centre
+    x = knots / 4 - centre
     scale = _power_of_two(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
-    atoms, probs = _interpolate(x / scale, taus[~central], levels, reach=1 / np.sqrt(eps))
+    reach = float(jnp.finfo(values.dtype).eps) ** -0.5
+    atoms, probs = _interpolate(x / scale, taus, mean_at, rule, reach)
     limit = float(jnp.finfo(values.dtype).max) / 4
     return Particles(4 * jnp.clip(centre + scale * atoms, -limit, limit), probs)
 
 
-def _interpolate(x: Any, taus: np.ndarray, levels: Levels, reach: float) -> tuple[Any, Any]:
-    """Atoms and probs of mean 0 from centred knots x, at most 1 in size.
+class _Curve(NamedTuple):
+    """A convex function through knots: what is needed of P and P - x."""
 
-    `reach` bounds how far beyond the outermost knot an atom may lie. Consistent values ask for more only if they
-    carry no digits about the tail; inconsistent ones would otherwise send an atom to infinity.
-    """
-    side = np.sign(taus - 0.5).astype(x.dtype)
-    p_ratio = (taus / (2 * taus - 1)).astype(x.dtype)  # P / x at the knots, P(x) = E[(x - Z)+]
-    q_ratio = ((1 - taus) / (2 * taus - 1)).astype(x.dtype)  # (P - x) / x, P(x) - x = E[(Z - x)+]
-    slopes = chord_slopes(x, p_ratio * x, q_ratio * x, reach)
-    in_order = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(side * x >= 0, axis=-1)
-    consistent = in_order & jnp.all(jnp.diff(slopes, axis=-1) >= 0, axis=-1)
-    as_it_is = (x, p_ratio[:1] * x[..., :1], q_ratio[-1:] * x[..., -1:], slopes)
+    x: jax.Array  # [..., n], the knots
+    p_first: jax.Array  # [..., 1], P at the first knot
+    q_last: jax.Array  # [..., 1], P - x at the last
+    slopes: jax.Array  # [..., n + 1], of the chords; before and after all knots, of F
 
-    def mended() -> tuple[Any, ...]:
-        """Row by row: what is consistent stays as it is, whatever else is in the batch."""
-        knots = side * jnp.maximum(side * jnp.sort(x, axis=-1), 0)
-        moved = (knots, *repaired(knots, p_ratio * knots, q_ratio * knots, taus, reach))
-        return tuple(jnp.where(consistent[..., None], *pair) for pair in zip(as_it_is, moved, strict=True))
 
-    x, p_first, q_last, slopes = lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
-
+def _interpolate(
+    x: jax.Array, taus: jax.Array, num_below: int | None, rule: Rule, reach: float
+) -> tuple[jax.Array, jax.Array]:
+    """Atoms and probs of mean 0 from centred knots x, at most 1 in size."""
+    curve = _convex_curve(x, taus, num_below, reach)
+    x, slopes = curve.x, curve.slopes
     jumps = jnp.diff(slopes, axis=-1)
-    leftward = _share_to_the_left(x, slopes, side, levels)
+    leftward = _share_to_the_left(x, slopes, jnp.sign(taus - 0.5), rule)
     to_left, to_right = leftward * jumps, (1 - leftward) * jumps
 
     # Tails: the tangents at the outermost knots meet the asymptotes at x - P/F and x + (P-x)/(1-F).
     mass_left = slopes[..., :1] + to_left[..., :1]
     mass_right = (1 - slopes[..., -1:]) + to_right[..., -1:]
-    tail_left = x[..., :1] - p_first / jnp.where(mass_left > 0, mass_left, 1)
-    tail_right = x[..., -1:] + q_last / jnp.where(mass_right > 0, mass_right, 1)
+    tail_left = x[..., :1] - curve.p_first / jnp.where(mass_left > 0, mass_left, 1)
+    tail_right = x[..., -1:] + curve.q_last / jnp.where(mass_right > 0, mass_right, 1)
 
     from_left, from_right = to_right[..., :-1], to_left[..., 1:]
-    mass = from_left + from_right
     inner = x[..., :-1] + _share(from_right, from_left) * jnp.diff(x, axis=-1)
-
     atoms = jnp.concatenate([tail_left, inner, tail_right], axis=-1)
-    probs = jnp.concatenate([mass_left, mass, mass_right], axis=-1)
-    if levels == "pairs" and x.shape[-1] > 2:  # of two knots, nearly all mass is in the tails: measured worse there
+    if (
+        rule == "pairs" and x.shape[-1] > 2
+    ):  # of two knots, nearly all mass is in the tails: measured worse there
         # Each share turns back towards where it came from. A tail is as long beyond its atom as before it.
         first = jnp.concatenate([2 * tail_left - x[..., :1], x], axis=-1)
         last = jnp.concatenate([x, 2 * tail_right - x[..., -1:]], axis=-1)
-        atoms = jnp.stack([atoms - _APART * (atoms - first), atoms + _APART * (last - atoms)], axis=-1)
-        halves = [jnp.concatenate([mass_left / 2, part, mass_right / 2], axis=-1) for part in (from_left, from_right)]
-        probs = jnp.stack(halves, axis=-1)
-        atoms, probs = (field.reshape(*x.shape[:-1], -1) for field in (atoms, probs))
+        pairs = [atoms - _APART * (atoms - first), atoms + _APART * (last - atoms)]
+        shares = [
+            jnp.concatenate([mass_left / 2, part, mass_right / 2], axis=-1)
+            for part in (from_left, from_right)
+        ]
+        atoms, probs = _interleaved(pairs), _interleaved(shares)
+    else:
+        probs = jnp.concatenate([mass_left, from_left + from_right, mass_right], axis=-1)
     probs = probs / jnp.sum(probs, axis=-1, keepdims=True)
     return atoms - jnp.sum(probs * atoms, axis=-1, keepdims=True), probs
 
 
-def _share_to_the_left(x: Any, slopes: Any, side: np.ndarray, levels: Levels) -> Any:
+def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: float) -> _Curve:
+    """The knots as they are where they lie on a convex function, and repaired where they do not.
+
+    `reach` bounds how far beyond the outermost knot an atom may lie. Consistent values ask for more only if they
+    carry no digits about the tail; inconsistent ones would otherwise send an atom to infinity.
+    """
+    side = jnp.sign(taus - 0.5)
+    p_ratio, q_ratio = taus / _twice_from_half(taus), (1 - taus) / _twice_from_half(taus)
+    slopes = chord_slopes(x, p_ratio * x, q_ratio * x, reach)
+    in_order = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(side * x >= 0, axis=-1)
+    consistent = in_order & jnp.all(jnp.diff(slopes, axis=-1) >= 0, axis=-1)
+    as_it_is = _Curve(x, p_ratio[:1] * x[..., :1], q_ratio[-1:] * x[..., -1:], slopes)
+
+    def mended() -> _Curve:
+        """Row by row: what is consistent stays as it is, whatever else is in the batch."""
+        knots = side * jnp.maximum(side * jnp.sort(x, axis=-1), 0)
+        moved = repaired(knots, p_ratio * knots, q_ratio * knots, taus, num_below, reach)
+        keep = consistent[..., None]
+        return jax.tree.map(
+            lambda old, new: jnp.where(keep, old, new), as_it_is, _Curve(knots, *moved)
+        )
+
+    return lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
+
+
+def _twice_from_half(taus: jax.Array) -> jax.Array:
+    """2 tau - 1, kept away from 0: P / x at a knot is tau / (2 tau - 1), (P - x) / x is (1 - tau) / (2 tau - 1)."""
+    distance = 2 * taus - 1
+    least = float(jnp.finfo(taus.dtype).eps) ** 0.5 / 4
+    return jnp.where(distance < 0, jnp.minimum(distance, -least), jnp.maximum(distance, least))
+
+
+def _share_to_the_left(x: jax.Array, slopes: jax.Array, side: jax.Array, rule: Rule) -> jax.Array:
     """The share of each knot's jump that goes to the gap on its left: where F lies between the two chords."""
     n = x.shape[-1]
-    if levels == "knots" and n > 1:
+    if rule == "knots" and n > 1:
         # Outer jumps go outward, where the tails need mass; all others then fall on knots by themselves.
         return jnp.where(jnp.arange(n) < n // 2, 1.0, 0.0).astype(x.dtype)
     half = jnp.full_like(x, 0.5)
-    if levels == "midpoint" or n <= 2:
+    if rule == "midpoint" or n <= 2:
         return half
-    before, after = jnp.diff(x, axis=-1)[..., :-1], jnp.diff(x, axis=-1)[..., 1:]
-    inner = _share(before, after)
-    if levels == "pairs":
+    gaps = jnp.diff(x, axis=-1)
+    inner = _share(gaps[..., :-1], gaps[..., 1:])
+    if rule == "pairs":
         # The parabola's slope at its outer ends, but at least half of the outer chord's mass goes to the tail.
         jumps = jnp.diff(slopes, axis=-1)
         left = 1 - _at_most_half(inner[..., 0] * jumps[..., 1], jumps[..., 0])
         right = _at_most_half((1 - inner[..., -1]) * jumps[..., -2], jumps[..., -1])
         return half.at[..., 0].set(left).at[..., -1].set(right)
-    if levels == "spline":
+    if rule == "spline":
         # A weighted harmonic mean of the two chords' masses below (beyond the mean: above) is nearer to the smaller.
+        below = side[1:-1] < 0
         one, other = slopes[..., 1:-2], slopes[..., 2:-1]
-        one, other = jnp.where(side[1:-1] < 0, one, 1 - one), jnp.where(side[1:-1] < 0, other, 1 - other)
+        one, other = jnp.where(below, one, 1 - one), jnp.where(below, other, 1 - other)
         inner = _share((1 + inner) * one, (2 - inner) * other)
     return half.at[..., 1:-1].set(inner)
 
 
-def _at_most_half(part: Any, whole: Any) -> Any:
+def _at_most_half(part: jax.Array, whole: jax.Array) -> jax.Array:
     """part / whole, but at most 1/2."""
     return jnp.where(2 * part < whole, part / jnp.where(whole > 0, whole, 1), 0.5)
 
 
-def _share(one: Any, other: Any) -> Any:
+def _share(one: jax.Array, other: jax.Array) -> jax.Array:
     """one / (one + other), and 1/2 where both are 0."""
     both = one + other
     return jnp.where(both > 0, one / jnp.where(both > 0, both, 1), 0.5)
 
 
-def feasible_mean(values: Any, taus: np.ndarray) -> Any:
+def _interleaved(parts: list[jax.Array]) -> jax.Array:
+    """Entries of [..., n] arrays by turns, [..., len(parts) * n]."""
+    stacked = jnp.stack(parts, axis=-1)
+    return stacked.reshape(*stacked.shape[:-2], -1)
+
+
+def _without(x: jax.Array, place: int) -> jax.Array:
+    """All entries along the last axis but the one at `place`."""
+    return jnp.concatenate([x[..., :place], x[..., place + 1 :]], axis=-1)
+
+
+def feasible_mean(values: Values, taus: Float[Array, " K"]) -> jax.Array:
     """The mean [...] when no tau is 1/2 (K >= 2): the middle of the interval that convexity leaves for it.
 
     The knots' heights P_i(m) are affine in m, so every condition on the chord slopes, 0 <= s_1 <= ... <= 1, is one
     linear inequality in m. Bounds are loosened by their own rounding error, so that a well-determined one decides.
     """
-    values = jnp.sort(values, axis=-1)
-    low = taus < 0.5
-    ratio = taus / (2 * taus - 1)
+    values, taus = jnp.sort(jnp.asarray(values), axis=-1), jnp.asarray(taus, values.dtype)
     # Work around the values next to the mean: small numbers, no digits lost to an offset.
-    nearest = values[..., int(np.argmin(np.abs(taus - 0.5)))][..., None]
+    nearest = jnp.take(values, jnp.argmin(jnp.abs(taus - 0.5)), axis=-1)[..., None]
     x = values - nearest
     spread = _power_of_two(x[..., -1:] - x[..., :1])
     x = x / spread
-    gap = jnp.diff(x, axis=-1)
-    safe = jnp.where(gap > 0, gap, 1)
-    # s_i(m) = constant_i - slope_i * m for the chords, between the asymptotes' 0 and 1.
-    ratio_j = jnp.asarray(ratio, x.dtype)
-    constant = jnp.diff(ratio_j * x, axis=-1) / safe
-    slope = jnp.diff(ratio_j) / safe
-    ends = [(0, 0)] * (x.ndim - 1)
-    # What one rounding of the values does to a chord: through its rise, and through its run.
-    place = jnp.maximum(jnp.abs(x), jnp.abs(values) / spread)
-    moves = (jnp.abs(ratio_j) + 1) * place
-    size = jnp.pad((moves[..., 1:] + moves[..., :-1]) / safe, [*ends, (1, 1)], constant_values=1)
-    constant = jnp.pad(jnp.pad(constant, [*ends, (1, 0)]), [*ends, (0, 1)], constant_values=1)
-    slope = jnp.pad(slope, [*ends, (1, 1)])
-    flat = jnp.pad(gap <= 0, [*ends, (1, 1)])
-    usable = ~(flat[..., 1:] | flat[..., :-1])
-    # Each condition: alpha - beta * m >= 0.
-    alpha, beta = jnp.diff(constant, axis=-1), jnp.diff(slope, axis=-1)
-    noise = 2 * float(jnp.finfo(x.dtype).eps) * (size[..., 1:] + size[..., :-1])
-    tiny = float(jnp.finfo(x.dtype).tiny)
-    bound = alpha / jnp.where(jnp.abs(beta) > tiny, beta, 1)
-    slack = noise / jnp.where(jnp.abs(beta) > tiny, jnp.abs(beta), 1)
-    upper = jnp.where(usable & (beta > tiny), bound + slack, jnp.inf)
-    lower = jnp.where(usable & (beta < -tiny), bound - slack, -jnp.inf)
+    lower, upper = _bounds_of_mean(x, taus, jnp.abs(values) / spread)
     # The mean lies between the expectiles below and above 1/2, where those exist.
-    box_low = x[..., int(low.sum()) - 1] if low.any() else -jnp.inf
-    box_high = x[..., int(low.sum())] if not low.all() else jnp.inf
-    lowest = jnp.maximum(jnp.max(lower, axis=-1), box_low)
-    highest = jnp.minimum(jnp.min(upper, axis=-1), box_high)
+    box_low = jnp.max(jnp.where(taus < 0.5, x, -jnp.inf), axis=-1)
+    box_high = jnp.min(jnp.where(taus < 0.5, jnp.inf, x), axis=-1)
+    lowest, highest = jnp.maximum(lower, box_low), jnp.minimum(upper, box_high)
     # With all taus on one side and all values equal, only the box's own edge is left: a Dirac.
     lowest = jnp.where(jnp.isfinite(lowest), lowest, highest)
     highest = jnp.where(jnp.isfinite(highest), highest, lowest)
@@ -216,7 +210,39 @@ def feasible_mean(values: Any, taus: np.ndarray) -> Any:
     return nearest[..., 0] + spread[..., 0] * middle
 
 
-def _power_of_two(x: Any) -> Any:
+def _bounds_of_mean(
+    x: jax.Array, taus: jax.Array, size_of_values: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The least and the greatest mean for which the chords' slopes increase from 0 to 1."""
+    ratio = taus / _twice_from_half(taus)
+    gap = jnp.diff(x, axis=-1)
+    safe = jnp.where(gap > 0, gap, 1)
+    # s_i(m) = constant_i - slope_i * m for the chords, between the asymptotes' 0 and 1.
+    constant = _padded(jnp.diff(ratio * x, axis=-1) / safe, 0, 1)
+    slope = _padded(jnp.diff(ratio) / safe, 0, 0)
+    flat = _padded(gap <= 0, False, False)
+    # What one rounding of the values does to a chord: through its rise, and through its run.
+    moves = (jnp.abs(ratio) + 1) * jnp.maximum(jnp.abs(x), size_of_values)
+    size = _padded((moves[..., 1:] + moves[..., :-1]) / safe, 1, 1)
+    usable = ~(flat[..., 1:] | flat[..., :-1])
+    # Each condition: alpha - beta * m >= 0.
+    alpha, beta = jnp.diff(constant, axis=-1), jnp.diff(slope, axis=-1)
+    noise = 2 * float(jnp.finfo(x.dtype).eps) * (size[..., 1:] + size[..., :-1])
+    tiny = float(jnp.finfo(x.dtype).tiny)
+    divisor = jnp.where(jnp.abs(beta) > tiny, beta, 1)
+    bound, slack = alpha / divisor, noise / jnp.abs(divisor)
+    upper = jnp.where(usable & (beta > tiny), bound + slack, jnp.inf)
+    lower = jnp.where(usable & (beta < -tiny), bound - slack, -jnp.inf)
+    return jnp.max(lower, axis=-1), jnp.min(upper, axis=-1)
+
+
+def _padded(x: jax.Array, before: float, after: float) -> jax.Array:
+    """`x` with a number before and after it along its last axis."""
+    ends = [(0, 0)] * (x.ndim - 1)
+    return jnp.pad(x, [*ends, (1, 1)], constant_values=[*ends, (before, after)])
+
+
+def _power_of_two(x: jax.Array) -> jax.Array:
     """The power of two next above x > 0, and 1 for x = 0 (or where x is not finite)."""
     x = lax.stop_gradient(x)
     exponent = jnp.frexp(jnp.where(jnp.isfinite(x) & (x > 0), x, 0.5))[1]

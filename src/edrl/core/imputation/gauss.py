@@ -1,19 +1,16 @@
 """Imputation of moments by Gauss quadrature: the fewest atoms that have them, in closed form."""
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float, compiled
-from edrl.core.statistics import Statistics
+from edrl.core.types import Values
 
 
-@compiled
-def gauss_quadrature(family: Statistics, values: Any) -> Particles:
+def gauss_quadrature(values: Values) -> Particles:
     """n = ceil((K + 1) / 2) atoms with the raw moments E[Z], ..., E[Z^K] (values [..., K]), by Golub and Welsch.
 
     The n atoms have 2n - 1 moments. For even K there is one moment to spare: the last diagonal coefficient
@@ -29,7 +26,7 @@ def gauss_quadrature(family: Statistics, values: Any) -> Particles:
     of a raw moment only repeat the mean, to 1e-9 up to K = 13; of a k-th *central* moment such input never held
     more than eps (|mean| / std)^k.
     """
-    values = as_float(values)
+    values = jnp.asarray(values)
     mean, std, moments, rounding = _standardise(values)
     diagonal, beside = _recurrence(moments, rounding)
     n = diagonal.shape[-1]
@@ -48,7 +45,9 @@ def gauss_quadrature(family: Statistics, values: Any) -> Particles:
 def _powers(base: jax.Array, most: int) -> jax.Array:
     """base^0, ..., base^most along a new last axis."""
     repeated = jnp.repeat(base[..., None], most, axis=-1)
-    return jnp.concatenate([jnp.ones_like(base)[..., None], jnp.cumprod(repeated, axis=-1)], axis=-1)
+    return jnp.concatenate(
+        [jnp.ones_like(base)[..., None], jnp.cumprod(repeated, axis=-1)], axis=-1
+    )
 
 
 def _standardise(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -56,7 +55,12 @@ def _standardise(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, ja
     size, dtype = values.shape[-1], values.dtype
     mean = values[..., 0]
     if size == 1:
-        return mean, jnp.zeros_like(mean), _powers(jnp.zeros_like(mean), 1), jnp.zeros((*mean.shape, 2), dtype)
+        return (
+            mean,
+            jnp.zeros_like(mean),
+            _powers(jnp.zeros_like(mean), 1),
+            jnp.zeros((*mean.shape, 2), dtype),
+        )
     # In units of a power of two near sqrt(E[Z^2]): exact, and nothing that is sane overflows from here on.
     square = values[..., 1]
     unit = jnp.exp2(jnp.round(jnp.log2(jnp.where(square > 0, square, 1)) / 2))
@@ -85,7 +89,9 @@ def _recurrence(moments: jax.Array, rounding: jax.Array) -> tuple[jax.Array, jax
     size = moments.shape[-1] - 1
     n = size // 2 + 1
     places = np.arange(n)[:, None] + np.arange(n + 1)
-    rows = moments[..., np.minimum(places, size)]  # [..., n, n + 1]; the entry beyond moment K is never used
+    rows = moments[
+        ..., np.minimum(places, size)
+    ]  # [..., n, n + 1]; the entry beyond moment K is never used
     alive = jnp.ones(moments.shape[:-1], bool)
     ratio, norm = jnp.zeros_like(moments[..., 0]), jnp.ones_like(moments[..., 0])
     diagonal: list[jax.Array] = []
@@ -94,7 +100,9 @@ def _recurrence(moments: jax.Array, rounding: jax.Array) -> tuple[jax.Array, jax
         pivot, right = rows[..., j, j], rows[..., j, j + 1]
         alive = alive & (pivot > rounding[..., 2 * j]) & jnp.isfinite(right)
         pivot = jnp.where(alive, pivot, 1)
-        coefficient = right / pivot - ratio if 2 * j < size else sum(diagonal, jnp.zeros_like(pivot)) / j
+        coefficient = (
+            right / pivot - ratio if 2 * j < size else sum(diagonal, jnp.zeros_like(pivot)) / j
+        )
         diagonal.append(jnp.where(alive, coefficient, 0))
         beside.append(jnp.where(alive, jnp.sqrt(pivot / norm), 0))
         rows = rows - rows[..., :, j, None] * (rows[..., j, None, :] / pivot[..., None, None])

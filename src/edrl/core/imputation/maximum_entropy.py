@@ -1,19 +1,19 @@
 """Imputation for any M-estimator: the distribution of largest entropy on a grid that has the given statistics."""
 
-import dataclasses
-import functools
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from edrl.core.check import check_count, check_number
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float, compiled
 from edrl.core.statistics import Statistics
+from edrl.core.types import Values
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class MaximumEntropy:
     """Weights w of largest entropy on a grid z subject to `sum_j w_j psi_k(values_k; z_j) = 0` for all k.
 
@@ -28,7 +28,7 @@ class MaximumEntropy:
 
     with the scores psi in units of their size near the places. It is solved by Newton steps with a line search
     while the ridge falls tenfold from 0.1 to the machine epsilon, one cut whenever Newton's decrement is below 1.
-    The ridge makes the strategy total: the weights minimise `|E psi|^2 / (2 ridge)` minus their entropy, so if no
+    The ridge makes the imputation total: the weights minimise `|E psi|^2 / (2 ridge)` minus their entropy, so if no
     weights meet the conditions, |E psi| tends to the least that the grid allows. Rows stop when they have
     converged, or when duality certifies that |E psi|^2 is within one per cent of that least value.
 
@@ -50,8 +50,7 @@ class MaximumEntropy:
         check_number("margin", self.margin, 0.0, open_low=True)
         object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
 
-    @functools.partial(compiled, static=("self",))
-    def __call__(self, family: Statistics, values: Any) -> Particles:
+    def __call__(self, family: Statistics, values: Values) -> Particles:
         """Impute `Particles [..., n]` from values [..., K]."""
 
         def one_row(values: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -63,43 +62,60 @@ class MaximumEntropy:
             scores, reference = _scores(family, values, places, atoms), _reference(places, atoms)
             # Where a score that grows fast, say an exponential, dwarfs those near the places, or overflows, there is
             # no weight. Linear scores never do, nor do those at knots.
-            most = _farthest(values.dtype) if hasattr(family, "knots") else 4 * self.margin
+            has_knots = family.knots(values) is not None
+            most = _farthest(values.dtype) if has_knots else 4 * self.margin
             within = jnp.all(jnp.abs(scores) <= most, axis=0)
-            usable = within | ~jnp.any(within)  # where all overflow, nothing can be asked of the atoms
-            weights = _weights(jnp.where(within, scores, 0), jnp.where(usable, reference, -jnp.inf), self.iterations)
+            usable = within | ~jnp.any(
+                within
+            )  # where all overflow, nothing can be asked of the atoms
+            weights = _weights(
+                jnp.where(within, scores, 0),
+                jnp.where(usable, reference, -jnp.inf),
+                self.iterations,
+            )
             lowest, highest = (jnp.where(usable, atoms, end) for end in (jnp.inf, -jnp.inf))
             return jnp.clip(atoms, jnp.min(lowest), jnp.max(highest)), weights
 
-        return Particles(*jnp.vectorize(one_row, signature="(k)->(n),(n)")(as_float(values)))
+        return Particles(*jnp.vectorize(one_row, signature="(k)->(n),(n)")(jnp.asarray(values)))
 
 
-def _grid(strategy: MaximumEntropy, family: Statistics, values: jax.Array, places: jax.Array) -> jax.Array:
+def _grid(
+    settings: MaximumEntropy, family: Statistics, values: jax.Array, places: jax.Array
+) -> jax.Array:
     """Sorted atoms: the family's knots or else the places, an even grid between the places, geometric tails.
 
-    `family.knots(values)`, if there is one, gives places between which all scores are linear and beyond which
+    `family.knots(values)`, if there are any, are places between which all scores are linear and beyond which
     they are constant. Moving mass to the neighbouring knots then changes no expected score, so any values that
     some distribution has are met on this grid too, and nothing needs to lie outside the knots.
     """
     low, high = jnp.min(places), jnp.max(places)
     spread = high - low
-    knots, below, above = places, strategy.margin * spread, strategy.margin * spread
-    if hasattr(family, "knots"):
+    points, below, above = places, settings.margin * spread, settings.margin * spread
+    knots = family.knots(values)
+    if knots is not None:
         # Scores at knots that are too many ranges away would drown those at the places in rounding.
         farthest = _farthest(values.dtype) * spread
-        knots = jnp.clip(family.knots(values), low - farthest, high + farthest)
-        below, above = jnp.minimum(below, low - jnp.min(knots)), jnp.minimum(above, jnp.max(knots) - high)
-    inside = jnp.linspace(0, 1, strategy.grid // 2, dtype=values.dtype)
-    outside = jnp.geomspace(1e-4, 1, strategy.grid // 4, dtype=values.dtype)
-    atoms = jnp.concatenate([knots, low + spread * inside, low - below * outside, high + above * outside])
+        knots = points = jnp.clip(knots, low - farthest, high + farthest)
+        below, above = (
+            jnp.minimum(below, low - jnp.min(knots)),
+            jnp.minimum(above, jnp.max(knots) - high),
+        )
+    inside = jnp.linspace(0, 1, settings.grid // 2, dtype=values.dtype)
+    outside = jnp.geomspace(1e-4, 1, settings.grid // 4, dtype=values.dtype)
+    atoms = jnp.concatenate(
+        [points, low + spread * inside, low - below * outside, high + above * outside]
+    )
     return jnp.where(spread > 0, jnp.sort(atoms), low)  # one place alone is that of a point mass
 
 
-def _farthest(dtype: Any) -> float:
+def _farthest(dtype: np.dtype) -> float:
     """How many ranges away from the places a knot may lie."""
     return float(jnp.finfo(dtype).eps) ** -0.4
 
 
-def _scores(family: Statistics, values: jax.Array, places: jax.Array, atoms: jax.Array) -> jax.Array:
+def _scores(
+    family: Statistics, values: jax.Array, places: jax.Array, atoms: jax.Array
+) -> jax.Array:
     """psi [K, n] in units of its size at atoms no farther from the places than these are spread."""
     low, high = jnp.min(places), jnp.max(places)
     scores = family.score(values, atoms)
@@ -119,51 +135,80 @@ def _reference(places: jax.Array, atoms: jax.Array) -> jax.Array:
     return log_mass - jnp.min(log_mass)
 
 
+class _Newton(NamedTuple):
+    """Where the solver is."""
+
+    multipliers: jax.Array  # [K]
+    ridge: jax.Array
+    least: jax.Array  # the smallest |E psi|^2 so far
+    best: jax.Array  # [n], the weights that have it
+    stale: jax.Array  # steps since it fell by a per cent
+    count: jax.Array
+    done: jax.Array
+
+
 def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Array:
     """The weights [n] for one matrix of scores [K, n]."""
     size, dtype, eps = len(scores), scores.dtype, jnp.finfo(scores.dtype).eps
-    lengths = 2.0 ** jnp.arange(-8, 4, dtype=dtype)
 
     def distribution(multipliers: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         logits = reference + multipliers @ scores
         probs = jax.nn.softmax(logits)
         return logits, probs, scores @ probs
 
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        multipliers, ridge, least, best_probs, stale, count, _ = state
-        logits, probs, mean = distribution(multipliers)
-        gradient = mean + ridge * multipliers
+    def step(at: _Newton) -> _Newton:
+        logits, probs, mean = distribution(at.multipliers)
+        gradient = mean + at.ridge * at.multipliers
         centred = scores - mean[:, None]
         hessian = (centred * probs) @ centred.T
-        hessian += jnp.diag(ridge + size * eps * jnp.diagonal(hessian))  # what its rounding needs to be positive
+        # What its rounding needs to be positive.
+        hessian += jnp.diag(at.ridge + size * eps * jnp.diagonal(hessian))
         move = -jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(hessian), True), gradient)
         decrement = -gradient @ move
-
-        # Along the move the objective costs O(n), so many lengths are tried at once. One of them is short enough
-        # to descend always: log(1 + R) / R, where R is by how much the move drives two logits apart.
-        slopes = move @ scores
-        apart = jnp.max(slopes) - jnp.min(slopes)
-        tried = jnp.append(lengths, jnp.log1p(apart) / jnp.where(apart > 0, apart, 1))[:, None]
-        objectives = jax.nn.logsumexp(logits + tried * slopes, axis=-1)
-        objectives += ridge / 2 * jnp.sum((multipliers + tried * move) ** 2, axis=-1)
-        best_length = tried[jnp.nanargmin(objectives), 0]
-        rounding = decrement < jnp.sqrt(eps)  # then differences of objectives are little else: trust Newton
+        rounding = decrement < jnp.sqrt(
+            eps
+        )  # then differences of objectives are little else: trust Newton
+        best_length = _line_search(logits, move @ scores, at.multipliers, move, at.ridge)
         length = jnp.where(rounding, 1, best_length)
         failed = ~jnp.all(jnp.isfinite(length * move))
-        multipliers = jnp.where(failed, multipliers, multipliers + length * move)
+        multipliers = jnp.where(failed, at.multipliers, at.multipliers + length * move)
 
         logits, probs, mean = distribution(multipliers)
         square = mean @ mean
-        stale = jnp.where(square < 0.99 * least, 0, stale + 1)
-        best_probs, least = jnp.where(square < least, probs, best_probs), jnp.minimum(square, least)
+        stale = jnp.where(square < 0.99 * at.least, 0, at.stale + 1)
+        best = jnp.where(square < at.least, probs, at.best)
+        least = jnp.minimum(square, at.least)
         # No weights have a smaller |E psi|^2 than this: weak duality, and sum_j w_j log(w_j / q_j) <= 0 as q >= 1.
-        bound = -2 * ridge * (jax.nn.logsumexp(logits) + ridge / 2 * multipliers @ multipliers)
+        penalty = at.ridge / 2 * multipliers @ multipliers
+        bound = -2 * at.ridge * (jax.nn.logsumexp(logits) + penalty)
         infeasible = (bound > 0) & ((least <= 1.01 * bound) | (stale >= 10))
         resolved = (decrement < eps) | (rounding & (stale >= 10))
-        done = failed | infeasible | (resolved & (ridge <= eps))
-        ridge = jnp.where(decrement < 1, jnp.maximum(ridge / 10, eps), ridge)
-        return multipliers, ridge, least, best_probs, stale, count + 1, done
+        done = failed | infeasible | (resolved & (at.ridge <= eps))
+        ridge = jnp.where(decrement < 1, jnp.maximum(at.ridge / 10, eps), at.ridge)
+        return _Newton(multipliers, ridge, least, best, stale, at.count + 1, done)
 
-    start = jnp.zeros(size, dtype), jnp.asarray(0.1, dtype), jnp.asarray(jnp.inf, dtype), jax.nn.softmax(reference)
-    state = jax.lax.while_loop(lambda state: (state[-2] < iterations) & ~state[-1], step, (*start, 0, 0, False))
-    return state[3]
+    start = _Newton(
+        jnp.zeros(size, dtype),
+        jnp.asarray(0.1, dtype),
+        jnp.asarray(jnp.inf, dtype),
+        jax.nn.softmax(reference),
+        *(jnp.zeros((), int), jnp.zeros((), int), jnp.zeros((), bool)),
+    )
+    return jax.lax.while_loop(lambda at: (at.count < iterations) & ~at.done, step, start).best
+
+
+def _line_search(
+    logits: jax.Array, slopes: jax.Array, multipliers: jax.Array, move: jax.Array, ridge: jax.Array
+) -> jax.Array:
+    """The length of the move that makes the objective least.
+
+    Along the move the objective costs O(n), so many lengths are tried at once. One of them is short enough to
+    descend always: log(1 + R) / R, where R is by how much the move drives two logits apart.
+    """
+    apart = jnp.max(slopes) - jnp.min(slopes)
+    short = jnp.log1p(apart) / jnp.where(apart > 0, apart, 1)
+    lengths = 2.0 ** jnp.arange(-8, 4, dtype=logits.dtype)
+    tried = jnp.append(lengths, short)[:, None]
+    objectives = jax.nn.logsumexp(logits + tried * slopes, axis=-1)
+    objectives += ridge / 2 * jnp.sum((multipliers + tried * move) ** 2, axis=-1)
+    return tried[jnp.nanargmin(objectives), 0]

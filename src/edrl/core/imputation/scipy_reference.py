@@ -4,151 +4,128 @@ These are references to compare with, not tools to work with: `EqualWeights` sol
 compiled batch, and imputations with unequal weights have exact answers where this problem has none.
 """
 
-import dataclasses
 import functools
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 
 from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
-from edrl.core.precision import as_float, is_concrete, keep_precision
+from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
-from edrl.deep.processes import end_with_parent
+from edrl.core.types import Bool, Float, Values
 
-_GRACE = 30.0  # seconds that a worker stays after it has been told to end
-
-
-@dataclasses.dataclass(frozen=True)
-class ScipyRoot:
-    """`scipy.optimize.root` with default parameters on the first-order conditions, Equation (7), started at the values.
-
-    This is what the paper's experiments and ER-DQN use. The last iterate is taken whether or not the solver
-    reports success; `solve_rows` tells how often it does.
-    """
-
-    samples: int | None = None
-    """N, which must be K: a root finder needs as many unknowns as equations."""
-    processes: int = 1
-    """Over how many processes the rows of a batch are spread, as in the paper's deep experiments."""
-
-    def __post_init__(self) -> None:
-        _check(self)
-
-    @keep_precision
-    def __call__(self, family: Statistics, values: Any) -> Particles:
-        """Impute `Particles [..., K]` from values [..., K]."""
-        return _impute(family, values, "root", self.samples, self.processes)
+Method: TypeAlias = Literal["root", "minimize"]
+Solved: TypeAlias = tuple[Float[np.ndarray, "rows N"], Bool[np.ndarray, " rows"]]
+Spread: TypeAlias = Callable[[Callable[[np.ndarray], Solved], np.ndarray], list[Solved]]
+"""Calls a function on parts of the rows [rows, K], in several processes say, and lists what it returns."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ScipyMinimize:
-    """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (8), started at the values."""
+@dataclass(frozen=True)
+class _Scipy:
+    """What both solvers share."""
 
     samples: int | None = None
     """N, the number of atoms; None for as many as there are statistics."""
-    processes: int = 1
-    """Over how many processes the rows of a batch are spread."""
+    spread: Spread | None = None
+    """How the rows of a batch are spread over processes; None solves them one after the other."""
 
     def __post_init__(self) -> None:
-        _check(self)
+        if self.samples is not None:
+            object.__setattr__(self, "samples", check_count("samples", self.samples, 1))
 
-    @keep_precision
-    def __call__(self, family: Statistics, values: Any) -> Particles:
+    def _impute(self, family: Statistics, values: Values, method: Method) -> Particles:
+        """`solve_rows` where the numbers are at hand, and a callback to the host inside a trace."""
+        values = jnp.asarray(values)
+        count = _count(values.shape[-1], method, self.samples)
+        leaves, structure = jax.tree.flatten(family)
+
+        def solve(values: np.ndarray, *leaves: np.ndarray) -> np.ndarray:
+            host = jax.tree.unflatten(structure, leaves)
+            found, _ = solve_rows(host, values, method, self.samples, self.spread)
+            return found.astype(values.dtype)
+
+        if is_concrete(values, *leaves):
+            return Particles(jnp.asarray(solve(np.asarray(values), *leaves), values.dtype))
+        atoms = _on_host(solve, (*values.shape[:-1], count), values, leaves)
+        return Particles(atoms, jnp.full(count, 1 / count, values.dtype))
+
+
+@dataclass(frozen=True)
+class ScipyRoot(_Scipy):
+    """`scipy.optimize.root` with default parameters on the first-order conditions, Equation (7), started at the values.
+
+    This is what the paper's experiments and ER-DQN use. The last iterate is taken whether or not the solver
+    reports success; `solve_rows` tells how often it does. N must be K: a root finder needs as many unknowns as
+    equations.
+    """
+
+    def __call__(self, family: Statistics, values: Values) -> Particles:
+        """Impute `Particles [..., K]` from values [..., K]."""
+        return self._impute(family, values, "root")
+
+
+@dataclass(frozen=True)
+class ScipyMinimize(_Scipy):
+    """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (8), started at the values."""
+
+    def __call__(self, family: Statistics, values: Values) -> Particles:
         """Impute `Particles [..., N]` from values [..., K]."""
-        return _impute(family, values, "minimize", self.samples, self.processes)
-
-
-def _check(strategy: ScipyRoot | ScipyMinimize) -> None:
-    if strategy.samples is not None:
-        object.__setattr__(strategy, "samples", check_count("samples", strategy.samples, 1))
-    object.__setattr__(strategy, "processes", check_count("processes", strategy.processes, 1))
+        return self._impute(family, values, "minimize")
 
 
 def solve_rows(
-    family: Statistics, values: Any, method: str = "root", samples: int | None = None, processes: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
+    family: Statistics,
+    values: Float[np.ndarray, "*batch K"],
+    method: Method = "root",
+    samples: int | None = None,
+    spread: Spread | None = None,
+) -> tuple[Float[np.ndarray, "*batch N"], Bool[np.ndarray, "*batch"]]:
     """The atoms [..., N] for values [..., K], row by row in float64, and whether SciPy reported success [...].
 
-    A family may offer `numpy_conditions(values [K], N)`, which gives the left-hand sides of Equation (7) as a function
-    of the atoms [N], as a user of plain NumPy and SciPy would write it. Otherwise its JAX score is called, which is far
-    slower for such small arrays, and which JAX advises against where this runs as a callback of a compiled function.
-
-    With several processes the rows are dealt out to them, and the answer is the same; the first call starts them,
-    which takes seconds, and they stay for later ones.
+    A family may offer `numpy_score`, the scores as a user of plain NumPy and SciPy would write them. Otherwise its
+    JAX score is called, which is far slower for such small arrays, and which JAX advises against where this runs as
+    a callback of a compiled function.
     """
     values = np.asarray(values, np.float64)
     size = values.shape[-1]
     count = _count(size, method, samples)
-    if processes > 1:
-        parts = np.array_split(values.reshape(-1, size), processes)
-        solve = functools.partial(solve_rows, family, method=method, samples=samples)
-        try:
-            solved, succeeded = zip(*_pool(processes).map(solve, parts), strict=True)
-        except BrokenProcessPool as error:
-            _pool.cache_clear()
-            right = "they import the script that they are started from: is its work under `if __name__ == '__main__':`?"
-            raise RuntimeError(f"SciPy's processes have ended; {right}") from error
-        return (
-            np.concatenate(solved).reshape(*values.shape[:-1], count),
-            np.concatenate(succeeded).reshape(values.shape[:-1]),
-        )
-    make_conditions = getattr(family, "numpy_conditions", functools.partial(_jax_conditions, family))
+    solve = functools.partial(_solve_part, family, method, count)
     rows = values.reshape(-1, size)
-    atoms, success = np.empty((len(rows), count)), np.empty(len(rows), bool)
-    # Overflow is part of the game for absurd values: what is not finite is replaced below.
-    with np.errstate(all="ignore"):
-        for row, row_values in enumerate(rows):
-            start = _start(row_values, count)
-            conditions = make_conditions(row_values, count)
-            if method == "root":
-                result = scipy.optimize.root(conditions, start)
-            else:
-                result = scipy.optimize.minimize(functools.partial(_sum_of_squares, conditions), start)
-            atoms[row] = np.where(np.isfinite(result.x), result.x, start)
-            success[row] = result.success
+    parts = [solve(rows)] if spread is None else spread(solve, rows)
+    atoms, success = (np.concatenate(column) for column in zip(*parts, strict=True))
     return atoms.reshape(*values.shape[:-1], count), success.reshape(values.shape[:-1])
 
 
-@functools.cache
-def _pool(processes: int) -> ProcessPoolExecutor:
-    """Processes that are started afresh: a fork of one that has used JAX may hang."""
-    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin_worker)
+def _solve_part(family: Statistics, method: Method, count: int, rows: np.ndarray) -> Solved:
+    import scipy.optimize  # slow to import, and only this procedure needs it
+
+    atoms, success = np.empty((len(rows), count)), np.empty(len(rows), bool)
+    # Overflow is part of the game for absurd values: what is not finite is replaced below.
+    with np.errstate(all="ignore"):
+        for row, values in enumerate(rows):
+            start, score = _start(values, count), family.numpy_score(values)
+            if method == "root":
+                result = scipy.optimize.root(functools.partial(_mean_scores, score), start)
+            else:
+                result = scipy.optimize.minimize(functools.partial(_sum_of_squares, score), start)
+            atoms[row] = np.where(np.isfinite(result.x), result.x, start)
+            success[row] = result.success
+    return atoms, success
 
 
-def _begin_worker() -> None:
-    """Ctrl-C is the parent's to handle; should it be killed, the worker must not stay."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: _end_later())
-    end_with_parent()
+def _mean_scores(score: Callable[[np.ndarray], np.ndarray], atoms: np.ndarray) -> np.ndarray:
+    """The left-hand sides of Equation (7)."""
+    return np.add.reduce(score(atoms), axis=1) / len(atoms)
 
 
-def _end_later() -> None:
-    """A system that wants all processes of a job to end leaves them some time: the parent needs us to come to a point
-    at which it can save, and when it ends, so do we."""
-    later = threading.Timer(_GRACE, os._exit, (1,))
-    later.daemon = True
-    later.start()
-
-
-def _jax_conditions(family: Statistics, values: np.ndarray, samples: int) -> Callable[[np.ndarray], np.ndarray]:
-    """The left-hand sides of Equation (7): the mean score of each statistic."""
-    return lambda atoms: np.asarray(family.score(values, atoms)).mean(axis=-1)
-
-
-def _sum_of_squares(conditions: Callable[..., np.ndarray], atoms: np.ndarray) -> float:
+def _sum_of_squares(score: Callable[[np.ndarray], np.ndarray], atoms: np.ndarray) -> float:
     """Equation (8)."""
-    found = conditions(atoms)
+    found = _mean_scores(score, atoms)
     return float(found @ found)
 
 
@@ -159,31 +136,43 @@ def _start(values: np.ndarray, count: int) -> np.ndarray:
     return np.interp(places, np.arange(len(values)), np.sort(values))
 
 
-def _count(size: int, method: str, samples: int | None) -> int:
+def _count(size: int, method: Method, samples: int | None) -> int:
     if method not in ("root", "minimize"):
         raise fail("method", method, "it must be 'root' or 'minimize'")
     if method == "root" and samples not in (None, size):
-        raise fail("samples", samples, f"root finding needs as many samples as statistics, here {size}")
+        right = f"root finding needs as many samples as statistics, here {size}"
+        raise fail("samples", samples, right)
     return samples or size
 
 
-def _impute(family: Statistics, values: Any, method: str, samples: int | None, processes: int) -> Particles:
-    """`solve_rows` where the numbers are at hand, and a callback to the host inside a trace."""
-    values = as_float(values)
-    count = _count(values.shape[-1], method, samples)
+def _on_host(
+    solve: Callable[..., np.ndarray],
+    shape: tuple[int, ...],
+    values: jax.Array,
+    leaves: list[jax.Array],
+) -> jax.Array:
+    """A callback from a trace.
 
-    if is_concrete(values):
-        return Particles(jnp.asarray(solve_rows(family, values, method, samples, processes)[0], values.dtype))
+    JAX runs callbacks in threads of its own, in which float64 is not switched on and would be cut to float32. So
+    numbers travel as their bits.
+    """
+    dtypes = [jnp.asarray(x).dtype for x in (values, *leaves)]
 
-    # JAX runs callbacks in threads of its own, in which float64 is not switched on and would be cut to float32. So
-    # numbers travel as their bits.
-    def on_host(bits: Any) -> np.ndarray:
-        rows = np.ascontiguousarray(bits).view(values.dtype)[..., 0]
-        atoms = solve_rows(family, rows, method, samples, processes)[0].astype(values.dtype)
-        return atoms[..., None].view(np.uint32)
+    def call(*bits: jax.Array) -> np.ndarray:
+        arrays = [_from_bits(x, dtype) for x, dtype in zip(bits, dtypes, strict=True)]
+        return solve(*arrays)[..., None].view(np.uint32)
 
-    bits = jax.lax.bitcast_convert_type(values, jnp.uint32).reshape(*values.shape, -1)
-    shape = jax.ShapeDtypeStruct((*values.shape[:-1], count, bits.shape[-1]), jnp.uint32)
-    found = jax.pure_callback(on_host, shape, bits, vmap_method="expand_dims")
-    atoms = jax.lax.bitcast_convert_type(found if bits.shape[-1] == 2 else found[..., 0], values.dtype)
-    return Particles(atoms, jnp.full(count, 1 / count, values.dtype))
+    bits = [_to_bits(jnp.asarray(x)) for x in (values, *leaves)]
+    width = values.dtype.itemsize // 4
+    result = jax.ShapeDtypeStruct((*shape, width), jnp.uint32)
+    found = jax.pure_callback(call, result, *bits, vmap_method="sequential")
+    return jax.lax.bitcast_convert_type(found if width == 2 else found[..., 0], values.dtype)
+
+
+def _to_bits(x: jax.Array) -> jax.Array:
+    """[..., words] of 32 bits."""
+    return jax.lax.bitcast_convert_type(x, jnp.uint32).reshape(*x.shape, -1)
+
+
+def _from_bits(bits: jax.Array, dtype: np.dtype) -> np.ndarray:
+    return np.ascontiguousarray(bits).view(dtype)[..., 0]
