@@ -3,14 +3,18 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 
-def fail(argument: str, value: Any, right: str) -> ValueError:
-    """The error for a bad `argument`, ready to be raised."""
-    return ValueError(f"{argument} = {value!r} is not valid: {right}")
+def fail(argument: str, value: object, right: str) -> ValueError:
+    """The error for a bad `argument`, ready to be raised.
+
+    `right` says what would be right ("it must be at least 1"), or what is wrong ("there is no such directory").
+    """
+    if right.startswith("it must "):
+        return ValueError(f"{argument} {right.removeprefix('it ')}, got {value!r}")
+    return ValueError(f"{argument} is {value!r}: {right}")
 
 
 def check_count(argument: str, value: int, least: int) -> int:
