@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from edrl.deep.config import in_order
 from edrl.report.study_figures import label
 from edrl.study.runs import RUNS, read_runs
 from edrl.study.search import best, means
@@ -65,6 +64,11 @@ def _compared(games: Table) -> bool:
     return len(set(games["env"])) > 1 and max(games["seeds"]) > 1
 
 
+def _agents(rows: Table) -> list[str]:
+    """The agents of a table, in the order in which the report wrote them."""
+    return list(dict.fromkeys(rows["agent"]))
+
+
 def _markdown(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -83,7 +87,7 @@ def _progress(name: str) -> str:
 
 def _games(rows: Table) -> str:
     """Final and highest scores: the mean over seeds, with its standard error."""
-    agents = in_order(set(rows["agent"]))
+    agents = _agents(rows)
     lines = []
     for env in dict.fromkeys(rows["env"]):
         found = [select(rows, env=env, agent=agent) for agent in agents]
@@ -106,13 +110,13 @@ def _aggregates(rows: Table) -> str:
     measures = list(dict.fromkeys(rows["measure"]))
     lines = [
         [agent, *(_interval(select(rows, agent=agent, measure=measure), "value") for measure in measures)]
-        for agent in in_order(set(rows["agent"]))
+        for agent in _agents(rows)
     ]
     return f"Normalised final scores over all games [95 % interval]:\n\n{_markdown(['', *measures], lines)}"
 
 
 def _improvement(rows: Table) -> str:
-    agents = in_order(set(rows["agent"]))
+    agents = _agents(rows)
     lines = []
     for agent in agents:
         pairs = [select(rows, agent=agent, other=other) for other in agents]
@@ -128,7 +132,7 @@ def _interval(row: dict[str, np.ndarray], name: str) -> str:
 
 def _speed(rows: Table) -> str:
     lines = []
-    for agent in in_order(set(rows["agent"])):
+    for agent in _agents(rows):
         speeds = [float(speed) for speed in select(rows, agent=agent)["steps_per_second"]]
         lines.append([agent, _median(speeds, ",.0f")])
     text = "Agent steps a second, evaluations included, median over runs (least to most)"
@@ -137,7 +141,7 @@ def _speed(rows: Table) -> str:
 
 def _calibration(rows: Table) -> str:
     """How wide the learnt laws are, of agents that learn more than a mean."""
-    agents = [agent for agent in in_order(set(rows["agent"])) if select(rows, agent=agent)["spread"].any()]
+    agents = [agent for agent in _agents(rows) if select(rows, agent=agent)["spread"].any()]
     lines = []
     for env in dict.fromkeys(rows["env"]):
         found = [select(rows, env=env, agent=agent) for agent in agents]

@@ -27,7 +27,7 @@ from edrl.deep.run import CALIBRATION, TABLES, Run
 from edrl.deep.train import resume, train
 from edrl.deep.trained import load_trained
 from edrl.study.tables import read_csv
-from edrl.study.work import is_done
+from edrl.study.progress import finished as is_finished
 
 SMALL: dict[str, Any] = {
     "steps": 400, "replay": 500, "learn_after": 100, "target_every": 50, "log_every": 50, "evaluate_every": 200,
@@ -402,9 +402,9 @@ def test_a_long_evaluation_does_not_keep_a_run_from_saving(stop: int, tmp_path: 
         train(config, out, listen=listen)
     assert checkpoint.load(checkpoint.found(out)[0]).step == stop
     assert not (out / "pictures" / f"returns-{stop:012d}.png").exists()
-    assert not is_done(out, ".", config)
+    assert not is_finished(out, config)
     resume(out)
-    assert is_done(out, ".", config)
+    assert is_finished(out, config)
     for name in TABLES:
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
@@ -546,7 +546,7 @@ def test_a_row_that_cannot_be_written_is_not_half_there(
         with pytest.raises(OSError, match="no space left"):
             train(config, tmp_path / "run")
     resume(tmp_path / "run")
-    assert is_done(tmp_path / "run", ".", config)
+    assert is_finished(tmp_path / "run", config)
     train(config, tmp_path / "whole")
     for name in TABLES:
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

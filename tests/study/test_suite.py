@@ -23,10 +23,11 @@ from edrl.study import local, machine
 from edrl.study.estimate import estimate, fitting_jobs, sizes_of
 from edrl.study.locks import Taken, is_locked, locked
 from edrl.study.plan import SUITES, Planned, parse_settings, plan, read_plan, write_plan
+from edrl.study.progress import finished, last_row, steps_done
 from edrl.study.ray_backend import _warn_of_waiting
 from edrl.study.status import look_at
 from edrl.study.timing import Timing, seconds_spent, timing_of
-from edrl.study.work import forget_failure, is_done, last_row, note_failure, steps_done, why_failed, work
+from edrl.study.work import forget_failure, note_failure, why_failed, work
 
 TINY = (
     "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",
@@ -323,7 +324,7 @@ def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(tmp_path: Path, m
     assert not found(tmp_path / run.name)
     (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=350))])
     work(tmp_path, longer.name)
-    assert is_done(tmp_path, longer.name, longer.config)
+    assert finished(tmp_path / longer.name, longer.config)
 
 
 def test_a_run_that_somebody_has_lengthened_is_done(tmp_path: Path) -> None:
@@ -332,16 +333,16 @@ def test_a_run_that_somebody_has_lengthened_is_done(tmp_path: Path) -> None:
     )
     work(tmp_path, run.name)
     resume(tmp_path / run.name, steps=250)  # beyond the checkpoints that are kept
-    assert is_done(tmp_path, run.name, run.config)
+    assert finished(tmp_path / run.name, run.config)
     (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=300))])
-    assert not is_done(tmp_path, run.name, longer.config)
+    assert not finished(tmp_path / run.name, longer.config)
     work(tmp_path, run.name)
-    assert is_done(tmp_path, run.name, longer.config)
+    assert finished(tmp_path / run.name, longer.config)
     config = tmp_path / run.name / "config.json"
     write_text(config, dataclasses.replace(longer.config, steps=350).to_json())  # and one stopped on its way
     (again,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=340))])
     work(tmp_path, run.name)
-    assert is_done(tmp_path, run.name, again.config)
+    assert finished(tmp_path / run.name, again.config)
 
 
 def test_a_failure_is_told_once_and_of_the_last_time(tmp_path: Path) -> None:
@@ -470,4 +471,4 @@ def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> N
         worker.stdin.close()
         worker.wait(timeout=60)
     assert int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 100  # two rows of metrics
-    assert not is_done(tmp_path, run.name, run.config)
+    assert not finished(tmp_path / run.name, run.config)

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edrl.report.study_figures import agents_in
 from edrl.report.study_report import write_report
 from edrl.report.study_sections import interval
 from edrl.study.tables import Table as Rows
@@ -28,7 +27,8 @@ class Report:
     """
 
     directories: Annotated[
-        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint="")
+        tyro.conf.Positional[tuple[Path, ...]],
+        tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint=""),
     ]
     """Runs, directories with runs in them at any depth, or earlier reports (a runs.json), which stand for theirs."""
     out: Path = Path("report-runs")
@@ -48,14 +48,16 @@ class Report:
         if report.aggregates["agent"]:
             console.print(_table(report.aggregates))
         for warning in report.warnings:
-            console.print(Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow"), soft_wrap=True)
+            console.print(
+                Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow"), soft_wrap=True
+            )
         console.print(f"The page: {report.page.resolve()}", soft_wrap=True, highlight=False)
         return 0
 
 
 def _table(rows: Rows) -> Table:
     table = Table("agent", "IQM of normalised scores [95 % interval]", title="Final scores")
-    for agent in agents_in(rows):
+    for agent in dict.fromkeys(rows["agent"]):
         found = select(rows, agent=agent, measure="IQM")
         table.add_row(agent, Text(interval(found["value"][0], found["low"][0], found["high"][0])))
     return table

@@ -11,10 +11,11 @@ from rich.text import Text
 
 from edrl.core.check import check_directory, fail
 from edrl.deep import checkpoint
-from edrl.deep.config import Config, PresetName, read_config
+from edrl.deep.config import PRESETS, Config, PresetName, preset, read_config
 from edrl.deep.environments import make
 from edrl.deep.train import Listener, resume, train
 from edrl.deep.trained import build_agent
+from edrl.deep.variant import Variant
 from edrl.study.estimate import sizes_of
 from edrl.study.locks import Taken, locked
 from edrl.study.machine import free_memory
@@ -35,7 +36,7 @@ class Train:
     distributions and checkpoints. Ctrl-C saves; `edrl train --resume OUT` goes on exactly where the run was.
 
     Examples: `edrl train --agent er-dqn --env breakout --preset paper --out runs/breakout`,
-    `edrl train --preset minatar --env minatar/seaquest --agent qr-dqn --out runs/seaquest`.
+    `edrl train --preset minatar --env minatar/seaquest --agent 'er-dqn[size=51,double]' --out runs/seaquest`.
     """
 
     config: tyro.conf.OmitArgPrefixes[Config]
@@ -60,7 +61,7 @@ class Train:
             console.print(Text(str(fail("resume", str(where), "there is no such directory")), style="red"))
             return 2
         try:
-            config = self._resumed() if self.resume else Config(**asdict(self.config))
+            config = self._resumed() if self.resume else self._new()
             if not self.resume:
                 if self.older:
                     raise fail("older", True, "it is for --resume: a new run has no checkpoints")
@@ -88,11 +89,21 @@ class Train:
         console.print(text + score, soft_wrap=True)
         return 0
 
+    def _new(self) -> Config:
+        """The settings of a new run: the preset's, but those that were given."""
+        before = asdict(Settings(**PRESETS[self.preset]))
+        settings = asdict(self.config)
+        given = {name: value for name, value in settings.items() if value != before[name]}
+        return preset(self.preset, **given)
+
     def _resumed(self) -> Config:
         """The settings of the run that goes on, maybe for longer; others than its own are refused, not ignored."""
         assert self.resume is not None
         own = read_config(self.resume)
-        given = {name: value for name, value in asdict(self.config).items() if value != getattr(own, name)}
+        named = Variant.parse(self.config.agent)
+        asked = asdict(self.config) | {"agent": named.base} | dict(named.changes)
+        given = {name: asked[name] for name in asked if asked[name] != getattr(own, name)}
+        given.pop("changed", None)
         steps = given.pop("steps", own.steps)
         given |= {"out": str(self.out)} if self.out else {}
         given |= {"preset": self.preset} if self.preset != "paper" else {}

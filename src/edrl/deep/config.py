@@ -135,7 +135,9 @@ class Config:
     def _check_replay(self) -> None:
         least = self.envs * (self.n_step + 2)
         if self.learn_after < least:
-            raise fail("learn_after", self.learn_after, f"it must be at least {least}: envs (n_step + 2)")
+            raise fail(
+                "learn_after", self.learn_after, f"it must be at least {least}: envs (n_step + 2)"
+            )
         if self.replay < self.learn_after:
             right = f"it must be at least learn_after ({self.learn_after}), to hold those steps"
             raise fail("replay", self.replay, right)
@@ -215,7 +217,9 @@ def checked_changes(variant: Variant, given: Mapping[str, Value]) -> dict[str, V
     """A variant's changes; settings that are given beside it must not contradict them."""
     for name, value in variant.changes:
         if given.get(name, value) != value:
-            raise fail(name, given[name], f"it must be {value}, as in {variant}, or be left out of one")
+            raise fail(
+                name, given[name], f"it must be {value}, as in {variant}, or be left out of one"
+            )
     return dict(variant.changes)
 
 

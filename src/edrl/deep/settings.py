@@ -180,3 +180,15 @@ def _shortest(number: float) -> str:
     power = exponent + len(rest)
     scientific = f"{'-' if sign else ''}{first}{f'.{rest}' if rest else ''}e{power}"
     return min(plain, scientific, key=len)
+
+
+def split_entries(text: str) -> list[str]:
+    """Split at the commas that are not inside brackets."""
+    entries, depth = [""], 0
+    for character in text:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            entries.append("")
+        else:
+            entries[-1] += character
+    return entries

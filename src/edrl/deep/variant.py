@@ -19,6 +19,7 @@ from edrl.deep.settings import (
     one_of,
     read_value,
     spell,
+    split_entries,
 )
 
 AGENTS = {
@@ -57,7 +58,11 @@ class Variant:
         for name, value in self.changes:
             check_name(f"a setting of {self.base}", name)
             if name in checked:
-                raise fail(f"{name} of {self.base}", value, f"it has been changed to {checked[name]} already")
+                raise fail(
+                    f"{name} of {self.base}",
+                    value,
+                    f"it has been changed to {checked[name]} already",
+                )
             if value is None:
                 raise fail(f"{name} of {self.base}", value, "it must have a value")
             checked[name] = SETTINGS[name].check(name, value)
@@ -70,7 +75,7 @@ class Variant:
         _check_base(base)
         if bracket and (not rest.endswith("]") or not rest.removesuffix("]").strip()):
             raise fail("agent", text, f"it must be {base} or {base}[NAME=VALUE,...]")
-        entries = _entries(rest.removesuffix("]")) if bracket else []
+        entries = split_entries(rest.removesuffix("]")) if bracket else []
         return cls(base, tuple(_change(base, entry) for entry in entries))
 
     def __str__(self) -> str:
@@ -130,18 +135,6 @@ def _short(base: str) -> str:
     described = re.match(r"\w+(?=\()", base)
     short = described[0] if described else base.rpartition(":")[2]
     return base if short.lower() in AGENTS else short
-
-
-def _entries(inside: str) -> list[str]:
-    """Split at the commas that are not inside brackets."""
-    entries, depth = [""], 0
-    for character in inside:
-        depth += {"[": 1, "]": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            entries.append("")
-        else:
-            entries[-1] += character
-    return entries
 
 
 def _change(base: str, entry: str) -> tuple[str, Value]:

@@ -257,9 +257,9 @@ def _draw_consequences(means: Table, updates: Table) -> Drawing:
     left.legend(loc="center right")
     qr, er, scipy = (1e3 * np.median(select(updates, part=part)["seconds"]) for part in (_QR, _ER, _SCIPY))
     names = ["QR-DQN,\n200 quantiles", "ER-DQN, 11 expectiles,\nexact", "ER-DQN, 11 expectiles,\nSciPy, one core"]
-    colours = [style.colour(agent) for agent in ("QR-DQN", "ER-DQN", "ER-DQN")]
+    colours = [style.COLOURS[agent] for agent in ("QR-DQN", "ER-DQN", "ER-DQN")]
     right.barh(range(3), [qr, er, er], color=colours, height=0.6)
-    right.barh(2, scipy, left=er, color=style.colour("ER-DQN (scipy-root)"), height=0.6)
+    right.barh(2, scipy, left=er, color=style.COLOURS["ER-DQN (scipy-root)"], height=0.6)
     right.set_yticks(range(3), names)
     right.invert_yaxis()
     right.grid(axis="y", visible=False)

@@ -101,7 +101,11 @@ def improvement(ours: Scores, theirs: Scores, seed: int = 0) -> Estimate:
     _check(ours)
     _check(theirs)
     if len(ours) != len(theirs):
-        raise fail("theirs", f"{len(theirs)} games", f"there must be as many as ours, {len(ours)}, in the same order")
+        raise fail(
+            "theirs",
+            f"{len(theirs)} games",
+            f"there must be as many as ours, {len(ours)}, in the same order",
+        )
     rng = np.random.default_rng(seed)
     wins = [(a[:, None] > b) + 0.5 * (a[:, None] == b) for a, b in zip(ours, theirs, strict=True)]
     value = float(np.mean([game.mean() for game in wins]))
@@ -149,4 +153,6 @@ def _without_interval(value: np.ndarray) -> Band:
 def _check(scores: Scores) -> None:
     shapes = [np.shape(game) for game in scores]
     if not shapes or any(len(shape) != 1 or shape[0] == 0 for shape in shapes):
-        raise fail("scores", shapes, "it must hold one array a game, with at least one seed in each")
+        raise fail(
+            "scores", shapes, "it must hold one array a game, with at least one seed in each"
+        )

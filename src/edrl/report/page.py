@@ -97,7 +97,9 @@ def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
     """The page as HTML; entries of one section come together."""
     claims = [claim for entry in entries for claim in entry.claims]
     failed = any(claim.failed for claim in claims) or any(entry.error for entry in entries)
-    sections = [(name, list(group)) for name, group in groupby(entries, lambda entry: entry.section)]
+    sections = [
+        (name, list(group)) for name, group in groupby(entries, lambda entry: entry.section)
+    ]
     body = [
         f"<h1>{html.escape(TITLE)}</h1>",
         "<p>The theory and the tabular experiments of Rowland, Dadashi, Kumar, Munos, Bellemare and Dabney (ICML 2019),"
@@ -140,7 +142,10 @@ def embedded(figure: Figure) -> str:
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str | Cell]], numbers: bool = False, scroll: bool = False
+    head: Sequence[str],
+    rows: Sequence[Sequence[str | Cell]],
+    numbers: bool = False,
+    scroll: bool = False,
 ) -> str:
     """A table of text; one of many `numbers`, or of long rows, scrolls by itself so that the page does not."""
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in head)
@@ -181,7 +186,15 @@ def _limits(claims: Sequence[Claim]) -> str:
     """When each limit was set and why, those that were set after the numbers were seen first."""
     order = ("seen", "unrecorded", "unseen")
     rows = [
-        (claim.id, claim.expected, claim.margin, claim.set_on, claim.numbers, claim.reason, claim.earlier)
+        (
+            claim.id,
+            claim.expected,
+            claim.margin,
+            claim.set_on,
+            claim.numbers,
+            claim.reason,
+            claim.earlier,
+        )
         for claim in sorted(claims, key=lambda claim: order.index(claim.numbers))
     ]
     head = ("claim", "limit", "margin", "set on", "numbers", "reason", "earlier")
@@ -197,7 +210,9 @@ def _limits(claims: Sequence[Claim]) -> str:
 def _contents(sections: Sequence[tuple[str, Sequence[Entry]]]) -> str:
     items = []
     for _, group in sections:
-        items += [f'<li><a href="#{entry.name}">{html.escape(entry.title)}</a></li>' for entry in group]
+        items += [
+            f'<li><a href="#{entry.name}">{html.escape(entry.title)}</a></li>' for entry in group
+        ]
     return f"<nav><ul>{''.join(items)}</ul></nav>"
 
 
@@ -207,11 +222,16 @@ def _entry(entry: Entry) -> str:
         f"<p>{html.escape(entry.about)}</p>",
     ]
     if entry.error:
-        parts.append(f'<p class="verdict fails">This part failed.</p><pre>{html.escape(entry.error)}</pre>')
+        parts.append(
+            f'<p class="verdict fails">This part failed.</p><pre>{html.escape(entry.error)}</pre>'
+        )
     parts += [embedded(figure) for figure in entry.figures]
     if entry.claims:
         parts.append(_claims_table(entry.claims))
-    links = ", ".join(f'<a href="{html.escape(path)}">{html.escape(name)}.csv</a>' for name, path in entry.data.items())
+    links = ", ".join(
+        f'<a href="{html.escape(path)}">{html.escape(name)}.csv</a>'
+        for name, path in entry.data.items()
+    )
     parts.append(f'<p class="soft">Data: {links}. Measured in {entry.seconds:.0f} s.</p>')
     return "\n".join(parts)
 
@@ -225,9 +245,17 @@ def _claims_table(claims: Sequence[Claim]) -> str:
 def _claim_row(claim: Claim) -> str:
     kind = "holds" if claim.holds else "known" if claim.note else "fails"
     mark = "✗" if not claim.holds else "✓" if claim.kind == "evidence" else "="
-    note = f'<br><span class="soft">Why not: {html.escape(claim.note)}</span>' if claim.note and not claim.holds else ""
+    note = (
+        f'<br><span class="soft">Why not: {html.escape(claim.note)}</span>'
+        if claim.note and not claim.holds
+        else ""
+    )
     history = html.escape(claim.limit_history)
-    dagger = f' <abbr title="{history}">{"†" if claim.numbers == "seen" else "°"}</abbr>' if history else ""
+    dagger = (
+        f' <abbr title="{history}">{"†" if claim.numbers == "seen" else "°"}</abbr>'
+        if history
+        else ""
+    )
     return (
         f'<tr><td class="verdict {kind}">{mark} {html.escape(claim.verdict)}</td>'
         f"<td>{html.escape(claim.claim)}{note}</td>"

@@ -18,7 +18,11 @@ _PAUSE = 0.2  # seconds, until it is seen that a run has ended
 
 
 def run_here(
-    study: Path, runs: Sequence[Planned], jobs: int, threads: int, look: Callable[[], None] = lambda: None
+    study: Path,
+    runs: Sequence[Planned],
+    jobs: int,
+    threads: int,
+    look: Callable[[], None] = lambda: None,
 ) -> list[str]:
     """Work on the runs, `jobs` at a time; returns the names of those that failed. `look` is called now and then.
 
@@ -58,10 +62,15 @@ def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
     """
     there = cores()
     share = len(there) // jobs
-    return [set(there[job * share : (job + 1) * share]) if share >= threads else None for job in range(jobs)]
+    return [
+        set(there[job * share : (job + 1) * share]) if share >= threads else None
+        for job in range(jobs)
+    ]
 
 
-def _start(study: Path, name: str, jobs: int, threads: int, own: set[int] | None) -> "subprocess.Popen[bytes]":
+def _start(
+    study: Path, name: str, jobs: int, threads: int, own: set[int] | None
+) -> "subprocess.Popen[bytes]":
     out = study / name
     # What one run has compiled, the others need not. Alone, a run would take three quarters of a GPU's memory.
     shared = {"JAX_COMPILATION_CACHE_DIR": str(study.absolute() / "compiled")}
@@ -79,7 +88,9 @@ def _start(study: Path, name: str, jobs: int, threads: int, own: set[int] | None
         )
     if own is not None:
         with contextlib.suppress(OSError):  # it may have ended already, and cores are no condition
-            os.sched_setaffinity(process.pid, own)  # before it has threads, which then have the same
+            os.sched_setaffinity(
+                process.pid, own
+            )  # before it has threads, which then have the same
     return process
 
 

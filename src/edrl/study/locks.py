@@ -47,5 +47,7 @@ def _lock(file: IO[str], path: Path, patience: float) -> None:
             if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
                 raise
             right = "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose another directory"
-            raise OSError(error.errno, f"the file system of {path} does not lock files: {right}") from error
+            raise OSError(
+                error.errno, f"the file system of {path} does not lock files: {right}"
+            ) from error
         time.sleep(0.2)

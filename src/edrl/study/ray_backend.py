@@ -40,9 +40,13 @@ def run_on_ray(
         # max_calls: a process for each run, as without Ray.
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
         memory = {run.name: int(sizes_of(kind_of(run.config)).memory) for run in runs}
-        _warn_of_waiting(ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)})
+        _warn_of_waiting(
+            ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)}
+        )
         for run in runs:
-            names[task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus)] = run.name
+            names[
+                task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus)
+            ] = run.name
         waiting, failed = list(names), list[str]()
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -69,16 +73,23 @@ def run_on_ray(
 def _warn_of_waiting(nodes: Sequence[dict[str, Any]], needed: dict[str, float]) -> None:
     """Ray waits in silence for a node with the room; one may be on its way, if the cluster grows."""
     there = [node["Resources"] for node in nodes if node["Alive"]]
-    if not any(all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in there):
+    if not any(
+        all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in there
+    ):
         wanted = f"{needed['CPU']} CPUs, {needed['GPU']:g} GPUs and {needed['memory'] / 1e9:.1f} GB of memory"
-        warnings.warn(f"no node of the cluster has {wanted} for a run: it waits until there is one", stacklevel=3)
+        warnings.warn(
+            f"no node of the cluster has {wanted} for a run: it waits until there is one",
+            stacklevel=3,
+        )
 
 
 def _work(study: Path, name: str, threads: int, gpus: float) -> None:
     # XLA reads both at the first computation, which is still to come.
     os.environ[THREADS] = str(threads)
     if 0 < gpus < 1:
-        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}")  # alone, a run would take 0.75
+        os.environ.setdefault(
+            "XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}"
+        )  # alone, a run would take 0.75
     try:
         work(study, name)
     except KeyboardInterrupt as stop:

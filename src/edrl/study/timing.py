@@ -7,7 +7,7 @@ A row is a step, and the seconds since the row before; where a run began, or wen
 from dataclasses import dataclass
 from pathlib import Path
 
-from edrl.study.work import numbers
+from edrl.study.progress import numbers
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,11 @@ def _stretches(out: Path) -> list[_Stretch]:
     rows, kept, at = _rows(out), list[_Stretch](), 0
     for step, seconds in zip(map(int, rows["step"]), rows["seconds"], strict=True):
         if step < at:  # it was killed: what came after its checkpoint is to be done again
-            kept = [stretch.until(step) for stretch in kept if stretch.start < step or stretch.end <= step]
+            kept = [
+                stretch.until(step)
+                for stretch in kept
+                if stretch.start < step or stretch.end <= step
+            ]
         kept.append(_Stretch(min(at, step), step, seconds))
         at = step
     return kept
