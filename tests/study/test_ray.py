@@ -13,7 +13,7 @@ from edrl.deep.checkpoint import found
 from edrl.study.local import run_here
 from edrl.study.plan import Planned, parse_settings, plan, write_plan
 from edrl.study.ray_backend import run_on_ray
-from edrl.study.work import is_done, steps_done
+from edrl.study.progress import finished, steps_done
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,7 +68,7 @@ def test_a_node_dies_and_nothing_is_lost(graceful: bool, tmp_path: Path) -> None
         ray.shutdown()
         cluster.shutdown()
     assert 0 < max(killed) < 6000
-    assert all(is_done(there, run.name, run.config) for run in runs)
+    assert all(finished(there / run.name, run.config) for run in runs)
     assert contents(there, runs) == contents(here, runs)
     # The killed run went on from its checkpoint, not from zero.
     begun = [(there / run.name / "made.json").read_text().count('"commit"') for run in runs]
@@ -101,7 +101,7 @@ def test_a_worker_that_is_told_to_end_goes_on_elsewhere(tmp_path: Path) -> None:
     finally:
         teller.join()
     assert len(told) == 1
-    assert is_done(study, run.name, run.config)
+    assert finished(study / run.name, run.config)
     assert (study / run.name / "made.json").read_text().count('"commit"') == 2
 
 

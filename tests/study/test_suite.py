@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -36,20 +37,52 @@ TINY = (
 
 
 def test_a_plan_has_every_run_once_seed_by_seed() -> None:
-    settings = parse_settings(["steps=1000", "er-dqn.learning_rate=1e-4", "epsilon=[1, 0.2]", "network=minatar"])
-    runs = plan(["minatar5"], ["er-dqn", "dqn"], 2, "minatar", settings)
+    settings = parse_settings(["steps=1000", "epsilon=[1, 0.2]", "network=minatar"])
+    runs = plan(["minatar5"], ["ER-DQN[learning_rate=1e-4]", "dqn"], 2, "minatar", settings)
     assert len({run.name for run in runs}) == len(runs) == 5 * 2 * 2
     assert [run.config.seed for run in runs] == [0] * 10 + [1] * 10
-    assert runs[0].name == "minatar-asterix/er-dqn/seed-0"
+    assert runs[0].name == "minatar-asterix/er-dqn+learning_rate=1e-4/seed-0"
     assert {run.config.learning_rate for run in runs if run.config.agent == "er-dqn"} == {1e-4}
     assert {run.config.learning_rate for run in runs if run.config.agent == "dqn"} == {2.5e-4}
     assert runs[0].config.epsilon == (1, 0.2)
-    assert [run.config.seed for run in plan(["minatar/breakout"], ["dqn"], 2, "minatar", first_seed=100)] == [100, 101]
+    later = plan(["minatar/breakout"], ["dqn"], 2, "minatar", first_seed=100)
+    assert [run.config.seed for run in later] == [100, 101]
     assert len(SUITES["atari57"]) == 57
-    variant = plan(["minatar/breakout"], ["er-dqn:scipy-root"], 1, "minatar")[0]
-    assert variant.name == "minatar-breakout/er-dqn-scipy-root/seed-0"
-    assert variant.config.label == "ER-DQN (scipy-root)"
-    assert dataclasses.replace(variant.config, cvar=0.2).label == "ER-DQN (scipy-root, CVaR 0.2)"
+
+
+def test_any_settings_can_be_compared_in_one_study(tmp_path: Path) -> None:
+    agents = ["er-dqn", "er-dqn[size=5]", "er-dqn[size=51]", "er-dqn[double]", "mine:Stat[size=7]"]
+    runs = write_plan(tmp_path, plan(["minatar/breakout"], agents, 1, "minatar", {"n_step": 3}))
+    assert [str(run.config.variant) for run in read_plan(tmp_path)] == agents
+    assert [run.config.size for run in runs] == [None, 5, 51, None, 7]
+    assert [run.name.split("/")[1] for run in runs] == [
+        "er-dqn", "er-dqn+size=5", "er-dqn+size=51", "er-dqn+double", "mine-Stat+size=7",
+    ]  # fmt: skip
+    assert {run.config.n_step for run in runs} == {3}
+
+
+def test_what_an_agents_name_says_comes_before_what_is_set_for_all() -> None:
+    agents = ["er-dqn", "er-dqn[learning_rate=1e-4]", "er-dqn[double=false]"]
+    settings = {"learning_rate": 1e-3, "double": True}
+    runs = plan(["minatar/breakout"], agents, 1, "minatar", settings)
+    assert [run.config.learning_rate for run in runs] == [1e-3, 1e-4, 1e-3]
+    assert [run.config.double for run in runs] == [True, True, False]
+
+
+def test_a_study_that_an_earlier_version_planned_grows(tmp_path: Path) -> None:
+    """Its agents' settings were not part of their names, nor of their directories'."""
+    settings = {"learning_rate": 1e-4, "imputation": "scipy-root", "steps": 1000}
+    config = preset("minatar", agent="er-dqn", env="minatar/breakout", **settings)
+    before = dataclasses.asdict(config)
+    del before["changed"]
+    name = "minatar-breakout/er-dqn-scipy-root/seed-0"
+    run = {"name": name, "agent": "ER-DQN (scipy-root)", "env": "minatar/breakout", "seed": 0, "config": before}
+    (tmp_path / "suite.json").write_text(json.dumps({"version": 1, "runs": [run]}))
+    agents = ["er-dqn[imputation=scipy-root,learning_rate=1e-4]"]
+    more = plan(["minatar/breakout"], agents, 2, "minatar", {"steps": 2000})
+    old, new = write_plan(tmp_path, more)
+    assert (old.name, old.config.steps) == (name, 2000)
+    assert new.config.seed == 1
 
 
 @pytest.mark.parametrize(
@@ -59,22 +92,31 @@ def test_a_plan_has_every_run_once_seed_by_seed() -> None:
         ({"games": ["atari58"]}, "many games at once are atari57 and minatar5"),
         ({"games": []}, "games"),
         ({"games": ["minatar5", "minatar/asterix"]}, "none twice"),
-        ({"agents": ["er-dqm"]}, "er-dqn"),
+        ({"agents": ["er-dqm"]}, "did you mean er-dqn"),
+        ({"agents": ["er-dqn", "ER-DQN[size=11]"]}, "none twice"),  # eleven is what it has
         ({"seeds": 0}, "seeds"),
-        ({"settings": {"stepz": 3}}, "stepz"),
-        ({"settings": {"c51.steps": 3}}, "the agents are er-dqn"),
+        ({"settings": {"stepz": 3}}, "did you mean steps"),
+        ({"settings": {"er-dqn.steps": 3}}, "er-dqn.steps"),
         ({"settings": {"seed": 3}}, "seed"),
-        ({"settings": {"learning_rate": "abc"}}, "it must be a number"),
-        ({"settings": {"er-dqn.double": "maybe"}}, "it must be true or false"),
+        ({"settings": {"learning_rate": "abc"}}, "learning_rate must be a finite number"),
+        ({"settings": {"double": "maybe"}}, "double must be true or false"),
     ],
 )
 def test_mistakes_in_a_plan_are_named(change: dict[str, Any], words: str) -> None:
-    arguments: dict[str, Any] = {"games": ["minatar/breakout"], "agents": ["er-dqn"], "seeds": 1, "settings": {}}
+    arguments: dict[str, Any] = {
+        "games": ["minatar/breakout"], "agents": ["er-dqn"], "seeds": 1, "settings": {}
+    }  # fmt: skip
     arguments |= change
     with pytest.raises(ValueError, match=words):
-        plan(arguments["games"], arguments["agents"], arguments["seeds"], "minatar", arguments["settings"])
-    with pytest.raises(ValueError, match="NAME=VALUE"):
-        parse_settings(["steps"])
+        plan(
+            arguments["games"], arguments["agents"], arguments["seeds"], "minatar", arguments["settings"]
+        )
+
+
+@pytest.mark.parametrize("entry", ["steps", "er-dqn.learning_rate=1e-4"])
+def test_settings_of_one_agent_belong_into_its_name(entry: str) -> None:
+    with pytest.raises(ValueError, match=r"NAME=VALUE for all agents.*er-dqn\[NAME=VALUE\]"):
+        parse_settings([entry])
 
 
 def test_runs_at_once_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,14 +181,15 @@ def test_what_cannot_be_built_is_not_planned(tmp_path: Path, capsys: pytest.Capt
 def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path: Path) -> None:
     """Evaluations are in the times that runs have written; variants of an agent have speeds of their own."""
     settings = {"steps": 1000, "evaluate_every": 100, "evaluate_steps": 100, "learn_after": 100}
-    runs = write_plan(tmp_path, plan(["minatar/breakout"], ["er-dqn", "er-dqn:scipy-root"], 2, "minatar", settings))
+    runs = write_plan(tmp_path, plan(["minatar/breakout"], ["er-dqn", "er-dqn[imputation=scipy-root]"], 2, "minatar", settings))
     for run, seconds in zip(runs, (10.0, 100.0, 0.0, 0.0), strict=True):
         if seconds:  # the first seed's are half done
             (tmp_path / run.name).mkdir(parents=True)
             write_text(tmp_path / run.name / "metrics.csv", "step,score\n500,1\n")
             write_text(tmp_path / run.name / "timing.csv", f"step,seconds\n0,0\n100,0.01\n500,{seconds}\n")
     found = estimate(tmp_path, runs, jobs=1, threads=1)
-    assert found.speeds == {"ER-DQN": 40.0, "ER-DQN (scipy-root)": 4.0}  # since they have begun to learn
+    speeds = {agent.label: speed for agent, speed in found.speeds.items()}
+    assert speeds == {"ER-DQN": 40.0, "ER-DQN (scipy-root)": 4.0}  # since they have begun to learn
     assert found.steps == 3000
     assert found.hours * 3600 == pytest.approx(1500 / 40 + 1500 / 4)
     # Three at once: the second long one begins when the first short one is done.
@@ -173,7 +216,7 @@ def test_time_is_told_once_for_every_step(rows: str, timing: Timing | None, tmp_
 def test_a_module_that_prints_when_it_is_imported_can_be_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "chatty.py").write_text("import edrl\nprint('Hello')\nMine = edrl.Expectiles(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(estimates, "_SECONDS", 0.1)
     assert estimates.measured_speed(preset("quick", agent="chatty:Mine"), 1) > 0
 
@@ -225,15 +268,14 @@ def test_options_without_effect_are_refused(
     assert words in " ".join(capsys.readouterr().out.split())
 
 
-def test_two_agents_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ValueError, match="called Stat in reports"):
-        plan(["minatar/breakout"], ["one:Stat", "other:Stat"], 1, "minatar")
-    write_plan(tmp_path, plan(["minatar/breakout"], ["one:Stat"], 1, "minatar"))
-    with pytest.raises(ValueError, match="called Stat in reports"):  # later, too
-        write_plan(tmp_path, plan(["minatar/breakout"], ["other:Stat"], 1, "minatar"))
+def test_two_agents_of_one_name_are_called_by_their_modules_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(tmp_path, plan(["minatar/breakout"], ["one:Stat", "other:Stat"], 1, "minatar"))
+    assert Suite(status=tmp_path)() == 0
+    assert "┃ runs done ┃ one:Stat ┃ other:Stat ┃" in " ".join(capsys.readouterr().out.split())
     ours, theirs = plan(["minatar/breakout"], ["dqn", "mine:DQN"], 1, "minatar")
-    assert (ours.config.label, theirs.config.label) == ("DQN", "mine:DQN")
+    assert [run.config.variant.label for run in (ours, theirs)] == ["DQN", "mine:DQN"]
 
 
 def test_the_last_row_is_read_from_the_end_of_a_file(tmp_path: Path) -> None:
