@@ -1,4 +1,5 @@
-"""`edrl report` on directories of runs that were never played: what it says, and what it must not hide."""
+"""`edrl report` on directories of runs that were never played: what it says, and what it must
+not hide."""
 
 import csv
 import json
@@ -28,7 +29,14 @@ CALIBRATIONS = {  # expected, got, spread, scatter, within
 
 
 def config_of(agent: str, env: str, seed: int, **settings: Any) -> Config:
-    own = {"agent": agent, "env": env, "seed": seed, "steps": STEPS, "evaluate_every": 100, "log_every": 100}
+    own = {
+        "agent": agent,
+        "env": env,
+        "seed": seed,
+        "steps": STEPS,
+        "evaluate_every": 100,
+        "log_every": 100,
+    }
     return preset("quick", **{**own, **settings})
 
 
@@ -44,13 +52,19 @@ def write_run(
     steps = 100 * np.arange(1, len(scores) + 1)
     write(out / "evaluations.csv", [("step", "mean"), *zip(steps, scores, strict=True)])
     if calibration is not None:
-        write(out / "calibration.csv", [CALIBRATION, *((step, 500, *calibration) for step in steps)])
+        write(
+            out / "calibration.csv", [CALIBRATION, *((step, 500, *calibration) for step in steps)]
+        )
     write(out / "metrics.csv", [("step", "score"), *((step, "") for step in steps)])
     if timed:
         twice = [(step, 50.0) for step in steps[:1]]  # killed and done again, in 2 s
         again = (*twice, (0, 0.0), *((step, 2.0) for step in steps))
         write(out / "timing.csv", [("step", "seconds"), (0, 0.0), *again])
-        maker = {"commit": "abc123", "versions": {"jax": "0.10"}, "machine": {"host": "secret-host", "cores": 2}}
+        maker = {
+            "commit": "abc123",
+            "versions": {"jax": "0.10"},
+            "machine": {"host": "secret-host", "cores": 2},
+        }
         (out / "made.json").write_text(json.dumps([maker]))
     return out
 
@@ -61,7 +75,8 @@ def write(path: Path, rows: list[Any]) -> None:
 
 
 def ramp(top: float, count: int = 10) -> list[float]:
-    """Scores that rise to `top` at the eighth evaluation and stay, so that it is final and maximum."""
+    """Scores that rise to `top` at the eighth evaluation and stay, so that it is final and
+    maximum."""
     return [top * min(1.0, number / 8) for number in range(1, count + 1)]
 
 
@@ -73,7 +88,10 @@ def text_of(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two MinAtar games and an Atari game, three agents, three seeds; one is missing and one unfinished."""
+    """Two MinAtar games and an Atari game, three agents, three seeds.
+
+    One is missing and one unfinished.
+    """
     place = tmp_path_factory.mktemp("study")
     planned: list[Planned] = []
     tops = {"er-dqn": 1.0, "er-dqn-naive": 0.5, "qr-dqn": 0.8}
@@ -81,7 +99,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for agent, share in tops.items():
             for seed in range(3):
                 rate = 1e-4 if agent == "er-dqn" else 5e-5
-                planned.append(Planned(f"{env}/{agent}/{seed}", config_of(agent, env, seed, learning_rate=rate)))
+                planned.append(
+                    Planned(
+                        f"{env}/{agent}/{seed}", config_of(agent, env, seed, learning_rate=rate)
+                    )
+                )
                 if (env, agent, seed) == ("minatar/breakout", "qr-dqn", 1):
                     continue
                 count = 4 if (env, agent, seed) == ("minatar/freeway", "er-dqn", 2) else 10
@@ -106,7 +128,9 @@ def out(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_missing_is_said(out: Path) -> None:
     text = text_of(out / "index.html")
     assert "1 run missing; 1 run unfinished" in text
-    assert "breakout (MinAtar)QR-DQN1–" in text  # a row of the table: seed 1 is missing, none is unfinished
+    assert (
+        "breakout (MinAtar)QR-DQN1–" in text
+    )  # a row of the table: seed 1 is missing, none is unfinished
     assert "freeway (MinAtar)ER-DQN–seed 2 at 400 of 1,000 steps" in text
     assert "2 from step 500 on (of 3)" in text  # on the curves
     summary = json.loads((out / "summary.json").read_text())
@@ -126,8 +150,18 @@ def test_what_made_the_runs_and_how_they_differ_is_said(out: Path) -> None:
 def test_the_page_is_whole(out: Path) -> None:
     found = Collector()
     found.feed((out / "index.html").read_text(encoding="utf-8"))
-    names = ["aggregates", "profiles", "improvement", "improvement-pairs", "curves", "sample-efficiency", "calibration"]
-    assert [a["id"] for tag, a in found.tags if tag == "figure"] == [f"fig-{name}" for name in names]
+    names = [
+        "aggregates",
+        "profiles",
+        "improvement",
+        "improvement-pairs",
+        "curves",
+        "sample-efficiency",
+        "calibration",
+    ]
+    assert [a["id"] for tag, a in found.tags if tag == "figure"] == [
+        f"fig-{name}" for name in names
+    ]
     for name in names:
         for kind in ("png", "svg"):
             assert (out / "figures" / f"{name}.{kind}").stat().st_size > 1000
@@ -146,10 +180,14 @@ def test_scores_and_their_scales(out: Path) -> None:
     zero, one = random_scores()["minatar/breakout"], 11.0  # the mean of ER-DQN's 10, 11, 12
     assert run["final_normalised"][0] == pytest.approx((12 - zero) / (one - zero))
     pong = select(scores, agent="QR-DQN", env="pong", seed=0)
-    assert pong["final_normalised"][0] == pytest.approx((16 + 20.7) / (14.6 + 20.7))  # random -20.7, human 14.6
+    assert pong["final_normalised"][0] == pytest.approx(
+        (16 + 20.7) / (14.6 + 20.7)
+    )  # random -20.7, human 14.6
     unfinished = select(scores, agent="ER-DQN", env="minatar/freeway", seed=2)
     assert not unfinished["counted"][0]
-    assert unfinished["final"][0] == pytest.approx(52 * np.mean([2, 3, 4]) / 8)  # the last three of its four
+    assert unfinished["final"][0] == pytest.approx(
+        52 * np.mean([2, 3, 4]) / 8
+    )  # the last three of its four
 
 
 def test_aggregates_are_of_the_scores_in_the_file(out: Path) -> None:
@@ -157,7 +195,9 @@ def test_aggregates_are_of_the_scores_in_the_file(out: Path) -> None:
     for agent in ("QR-DQN", "ER-DQN", "ER-DQN-naive"):
         own = select(scores, agent=agent, counted=True)
         means = [own["final_normalised"][own["env"] == env].mean() for env in np.unique(own["env"])]
-        assert select(found, agent=agent, measure="mean")["value"][0] == pytest.approx(np.mean(means))
+        assert select(found, agent=agent, measure="mean")["value"][0] == pytest.approx(
+            np.mean(means)
+        )
         iqm = select(found, agent=agent, measure="IQM")
         assert iqm["low"][0] <= iqm["value"][0] <= iqm["high"][0]
     chances = read_csv(out / "data" / "improvement.csv")
@@ -180,7 +220,9 @@ def test_learnt_distributions_stand_beside_the_returns(out: Path) -> None:
     rows = read_csv(out / "data" / "calibration.csv")
     assert len(rows["agent"]) == 9  # the runs that have compared them
     run = select(rows, agent="ER-DQN-naive", seed=1)
-    assert [run[name][0] for name in ("returns", "spread", "scatter")] == pytest.approx([500, 0.02, 0.4])
+    assert [run[name][0] for name in ("returns", "spread", "scatter")] == pytest.approx(
+        [500, 0.02, 0.4]
+    )
     assert "pongER-DQN1.51.250.50.492%" in text_of(out / "index.html")
 
 
@@ -193,7 +235,12 @@ def test_learnt_distributions_stand_beside_the_returns(out: Path) -> None:
 )
 def test_a_ratio_of_widths_can_be_read_off(spreads: tuple[float, float], labels: set[str]) -> None:
     """Between powers of ten, too, where there is but one of them."""
-    rows = {"agent": ["QR-DQN", "ER-DQN"], "env": ["pong"] * 2, "spread": list(spreads), "scatter": [1.0, 1.0]}
+    rows = {
+        "agent": ["QR-DQN", "ER-DQN"],
+        "env": ["pong"] * 2,
+        "spread": list(spreads),
+        "scatter": [1.0, 1.0],
+    }
     looks = style.looks({"QR-DQN": "qr-dqn", "ER-DQN": "er-dqn"})
     with style.applied():
         figure = study_figures.calibration(rows, looks).figure
@@ -208,13 +255,20 @@ def test_a_ratio_of_widths_can_be_read_off(spreads: tuple[float, float], labels:
 def test_speed_counts_steps_once(out: Path) -> None:
     speed = read_csv(out / "data" / "speed.csv")
     run = select(speed, agent="QR-DQN", env="pong", seed=0)
-    assert (run["seconds"][0], run["seconds_done_twice"][0], run["steps_per_second"][0]) == (20, 50, 50)
+    assert (run["seconds"][0], run["seconds_done_twice"][0], run["steps_per_second"][0]) == (
+        20,
+        50,
+        50,
+    )
     assert "8 of 820 (20 to 20)50 (50 to 50)400" in text_of(out / "index.html")
-    assert set(select(speed, agent="ER-DQN")["seconds"]) == {20}  # the unfinished run counts nowhere
+    assert set(select(speed, agent="ER-DQN")["seconds"]) == {
+        20
+    }  # the unfinished run counts nowhere
 
 
 def test_seeds_are_missing_without_a_plan_too(out: Path, tmp_path: Path) -> None:
-    """Beside a study that has one: each agent is expected to have every game and seed, or what was planned for it."""
+    """Beside a study that has one: each agent is expected to have every game and seed, or what
+    was planned for it."""
     for seed in range(2):
         write_run(tmp_path / "mine", "dqn", "pong", seed, ramp(30.0))
     found = read_study([out, tmp_path / "mine"])
@@ -223,7 +277,9 @@ def test_seeds_are_missing_without_a_plan_too(out: Path, tmp_path: Path) -> None
     assert len(found.missing) == 1 + 7
 
 
-def test_a_curve_of_fewer_runs_is_dashed_and_says_so(study: Path, out: Path, tmp_path: Path) -> None:
+def test_a_curve_of_fewer_runs_is_dashed_and_says_so(
+    study: Path, out: Path, tmp_path: Path
+) -> None:
     text = "Dashed where fewer runs than there should be stand behind it"
     assert text_of(out / "index.html").count(text) == 2  # training, and sample efficiency
     whole = write_report([study / "pong"], tmp_path)  # which lacks nothing
@@ -243,16 +299,23 @@ def test_an_agent_of_ones_own_is_compared_with_every_other(out: Path, tmp_path: 
 
 
 def test_the_same_runs_give_the_same_numbers(study: Path, out: Path, tmp_path: Path) -> None:
-    for name, rows in measure(read_study([study / "pong", study])).items():  # directories that overlap, too
+    for name, rows in measure(
+        read_study([study / "pong", study])
+    ).items():  # directories that overlap, too
         write_csv(tmp_path / name, rows)
         assert (tmp_path / name).read_text() == (out / "data" / f"{name}.csv").read_text()
 
 
 def test_a_report_stands_for_its_runs(study: Path, out: Path, tmp_path: Path) -> None:
-    """To the last digit, with what is missing and unfinished, and beside runs of others; but not beside its own."""
+    """To the last digit, with what is missing and unfinished, and beside runs of others.
+
+    But not beside its own.
+    """
     again = write_report([out], tmp_path / "again")
     for table in (out / "data").iterdir():
-        ours, theirs = (read_csv(place / "data" / table.name) for place in (tmp_path / "again", out))
+        ours, theirs = (
+            read_csv(place / "data" / table.name) for place in (tmp_path / "again", out)
+        )
         for rows in (ours, theirs):
             rows.pop("directory", None)
         assert str(ours) == str(theirs)
@@ -275,25 +338,33 @@ def test_a_report_stands_for_its_runs(study: Path, out: Path, tmp_path: Path) ->
     assert len(read_study([tmp_path / "mine"]).runs) == 2
 
 
-def test_runs_that_have_gone_on_since_a_report_take_the_place_of_those_it_kept(tmp_path: Path) -> None:
+def test_runs_that_have_gone_on_since_a_report_take_the_place_of_those_it_kept(
+    tmp_path: Path,
+) -> None:
     """Of the same settings, and only where the report had caught them on their way."""
     for place, count, rate in (("then", 4, 1e-3), ("now", 10, 1e-3), ("other", 10, 3e-4)):
         write_run(tmp_path / place, "dqn", "pong", 0, ramp(20.0, count), learning_rate=rate)
-        write_run(tmp_path / place, "dqn", "pong", {"then": 1, "now": 2, "other": 3}[place], ramp(10.0))
+        write_run(
+            tmp_path / place, "dqn", "pong", {"then": 1, "now": 2, "other": 3}[place], ramp(10.0)
+        )
     write_report([tmp_path / "then"], tmp_path / "kept")
     for order in (("kept", "now"), ("now", "kept")):
         runs = read_study([tmp_path / place for place in order]).runs
         assert [(run.key[2], run.finished) for run in runs] == [(0, True), (1, True), (2, True)]
     with pytest.raises(ValueError, match="same agent, game and seed"):
         read_study([tmp_path / "then", tmp_path / "now"])
-    other = [run for run in read_study([tmp_path / "kept", tmp_path / "other"]).runs if run.key[2] == 0]
+    other = [
+        run for run in read_study([tmp_path / "kept", tmp_path / "other"]).runs if run.key[2] == 0
+    ]
     assert [(run.agent, run.finished) for run in other] == [
         ("DQN (learning rate 3e-4)", True),
         ("DQN (learning rate 1e-3)", False),
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 3}', '{"version": 1, "planned": [], "runs": [{}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 3}', '{"version": 1, "planned": [], "runs": [{}]}']
+)
 def test_runs_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(ValueError, match=r"runs\.json cannot be read"):
@@ -311,12 +382,16 @@ def test_one_run_is_enough(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert words in text
     assert select(report.aggregates, measure="IQM")["value"][0] == 1
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["aggregates"][0]["low"] is None
+    assert (
+        json.loads((tmp_path / "out" / "summary.json").read_text())["aggregates"][0]["low"] is None
+    )
 
 
 def test_an_agent_with_another_imputation_is_one_of_its_own(tmp_path: Path) -> None:
     for imputation, place in ((None, "own"), ("scipy-root", "scipy")):
-        write_run(tmp_path / place, "er-dqn", "minatar/breakout", 0, ramp(10.0), imputation=imputation)
+        write_run(
+            tmp_path / place, "er-dqn", "minatar/breakout", 0, ramp(10.0), imputation=imputation
+        )
     text = text_of(write_report([tmp_path], tmp_path / "out").page)
     assert "imputationthe agent's ownscipy-root" in text  # ER-DQN, ER-DQN (scipy-root)
 
@@ -327,29 +402,42 @@ def passed(run: Path, **given: str) -> None:
 
 
 def test_what_was_passed_beside_a_config_is_what_was_run(tmp_path: Path) -> None:
-    """A run of one's own statistics in one's own environment is no seed of the config's agent in the config's game."""
+    """A run of one's own statistics in one's own environment is no seed of the config's agent in
+    the config's game."""
     write_run(tmp_path, "er-dqn", "breakout", 0, ramp(10.0))
     mine = write_run(tmp_path, "er-dqn", "breakout", 1, ramp(20.0))
     passed(mine, family="Mine(taus=(0.1, 0.5))", env="Cart-v0")
     study = read_study([tmp_path])
     assert [run.key for run in study.runs] == [("Mine", "Cart-v0", 1), ("ER-DQN", "breakout", 0)]
-    assert [study.scales[env].one_is for env in ("breakout", "Cart-v0")] == ["human", "best agent here (Mine)"]
+    assert [study.scales[env].one_is for env in ("breakout", "Cart-v0")] == [
+        "human",
+        "best agent here (Mine)",
+    ]
     report = write_report([tmp_path], tmp_path / "out")
     assert "size11the agent's own" in text_of(report.page)  # ER-DQN's, and not
-    assert [run.key for run in read_study([tmp_path / "out"]).runs] == [run.key for run in study.runs]
+    assert [run.key for run in read_study([tmp_path / "out"]).runs] == [
+        run.key for run in study.runs
+    ]
 
 
 def test_statistics_of_one_name_are_not_taken_for_one_agent(tmp_path: Path) -> None:
-    for seed, (agent, env) in enumerate((("a:Mine", "minatar/breakout"), ("b:Mine", "minatar/asterix"))):
+    for seed, (agent, env) in enumerate(
+        (("a:Mine", "minatar/breakout"), ("b:Mine", "minatar/asterix"))
+    ):
         write_run(tmp_path / "modules", agent, env, seed, ramp(10.0))
     assert read_study([tmp_path / "modules"]).agents == ["a:Mine", "b:Mine"]
     for seed in range(2):
-        passed(write_run(tmp_path / "passed", "dqn", "pong", seed, ramp(10.0)), family=f"Mine(size={seed})")
+        passed(
+            write_run(tmp_path / "passed", "dqn", "pong", seed, ramp(10.0)),
+            family=f"Mine(size={seed})",
+        )
     assert read_study([tmp_path / "passed"]).agents == ["Mine(size=0)", "Mine(size=1)"]
 
 
 def test_a_run_that_is_shorter_than_what_it_logs_can_be_finished(tmp_path: Path) -> None:
-    run = write_run(tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0, 4), log_every=10_000, evaluate_every=300)
+    run = write_run(
+        tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0, 4), log_every=10_000, evaluate_every=300
+    )
     assert read_study([run]).unfinished
     (run / f"checkpoint-{STEPS:012d}").mkdir()
     (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text("{}")
@@ -419,17 +507,24 @@ def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b" / "pong" / "dqn" / "seed-0" / "config.json").write_text('{"new": 1}')
     with pytest.raises(ValueError, match=r"config\.json cannot be read"):
         write_report([tmp_path / "b"], tmp_path / "out")
-    for damaged in (tmp_path / "c" / "pong" / "dqn" / "seed-0" / "made.json", tmp_path / "c" / "suite.json"):
+    for damaged in (
+        tmp_path / "c" / "pong" / "dqn" / "seed-0" / "made.json",
+        tmp_path / "c" / "suite.json",
+    ):
         damaged.write_text("{")
         with pytest.raises(ValueError, match=rf"{damaged.name} cannot be read"):
             write_report([tmp_path / "c"], tmp_path / "out")
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for agent in ("er-dqn", "dqn"):
         for seed in range(2):
             write_run(tmp_path / "runs", agent, "pong", seed, ramp(10.0 + seed))
-    monkeypatch.setattr("sys.argv", ["edrl", "report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+    monkeypatch.setattr(
+        "sys.argv", ["edrl", "report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    )
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 0

@@ -22,15 +22,24 @@ def write_search(out: Path, runs: list[Planned], tops: dict[str, tuple[float, ..
     games = list(dict.fromkeys(run.config.env for run in runs))
     for run in runs:
         config = run.config
-        shift = 2 * (config.seed - 7.5) if len(games) > 1 else 0.0  # over seeds 7 and 8 none is left
+        shift = (
+            2 * (config.seed - 7.5) if len(games) > 1 else 0.0
+        )  # over seeds 7 and 8 none is left
         top = tops[str(config.variant)][games.index(config.env)] + shift
-        written = write_run(out / "written", config.agent, config.env, config.seed, [top] * 10, steps=1000)
+        written = write_run(
+            out / "written", config.agent, config.env, config.seed, [top] * 10, steps=1000
+        )
         (out / run.name).parent.mkdir(parents=True, exist_ok=True)
         written.rename(out / run.name)
 
 
-def test_the_best_value_is_that_of_the_highest_mean_over_games_that_count_alike(tmp_path: Path) -> None:
-    """Final scores (breakout, freeway), as shares of the way from random to the best; freeway's range is larger."""
+def test_the_best_value_is_that_of_the_highest_mean_over_games_that_count_alike(
+    tmp_path: Path,
+) -> None:
+    """Final scores (breakout, freeway), as shares of the way from random to the best.
+
+    Freeway's range is larger.
+    """
     variation = Variation.parse("learning_rate=1e-3,1e-4")
     tops: dict[str, tuple[float, ...]] = {
         "dqn[learning_rate=1e-3]": (8.0, 20.0),
@@ -44,7 +53,12 @@ def test_the_best_value_is_that_of_the_highest_mean_over_games_that_count_alike(
     write_search(tmp_path, runs, tops)
     found = scores(tmp_path, runs, variation)
     one = select(found, value="1e-3", agent=scipy, env=BREAKOUT)
-    assert (one["seeds"], one["final"], one["error"], one["normalised"]) == ([2], [10.0], [1.0], [1.0])
+    assert (one["seeds"], one["final"], one["error"], one["normalised"]) == (
+        [2],
+        [10.0],
+        [1.0],
+        [1.0],
+    )
     zero = random_scores()
 
     def share(env: str, score: float, top: float) -> float:
@@ -93,7 +107,12 @@ def test_below_random_the_better_value_is_still_better(tmp_path: Path) -> None:
 def test_mistakes_are_named_before_anything_runs(
     change: dict, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = {"vary": "learning_rate=1e-3,1e-4", "out": tmp_path / "s", "games": (BREAKOUT,), "agents": ("dqn",)}
+    right = {
+        "vary": "learning_rate=1e-3,1e-4",
+        "out": tmp_path / "s",
+        "games": (BREAKOUT,),
+        "agents": ("dqn",),
+    }
     assert Search(**{**right, "preset": "minatar", **change})() == 2
     assert words in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "s").exists()
@@ -102,7 +121,10 @@ def test_mistakes_are_named_before_anything_runs(
 def test_values_are_those_of_the_setting() -> None:
     variation = Variation.parse("learning_rate=0.0001, 1e-3,3e-4")
     assert variation.spelt == ("1e-4", "1e-3", "3e-4")
-    assert variation.at_the_end({"dqn": "1e-3", "c51": "3e-4", "er-dqn": "1e-4"}) == ["dqn", "er-dqn"]
+    assert variation.at_the_end({"dqn": "1e-3", "c51": "3e-4", "er-dqn": "1e-4"}) == [
+        "dqn",
+        "er-dqn",
+    ]
     with pytest.raises(ValueError, match="differ"):
         Variation.parse("learning_rate=1e-3,0.001")
     assert Variation.parse("network=mlp,minatar").at_the_end({"dqn": "mlp"}) == []
@@ -110,10 +132,18 @@ def test_values_are_those_of_the_setting() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_runs_and_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_runs_and_says_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "search"
     search = Search(
-        vary="learning_rate=1e-3,1e-4", out=out, games=(BREAKOUT,), agents=("dqn",), seeds=1, preset="minatar", set=TINY
+        vary="learning_rate=1e-3,1e-4",
+        out=out,
+        games=(BREAKOUT,),
+        agents=("dqn",),
+        seeds=1,
+        preset="minatar",
+        set=TINY,
     )
     assert search() == 0
     printed = " ".join(capsys.readouterr().out.split())
@@ -126,7 +156,9 @@ def test_a_search_runs_and_says_what_it_found(tmp_path: Path, capsys: pytest.Cap
         assert look_at(out, run).state == "done"
     found = read_csv(out / "search.csv")
     assert np.isfinite(found["final"]).all()
-    said = float(printed.rpartition("For the study: --agents 'dqn[learning_rate=")[2].removesuffix("]'"))
+    said = float(
+        printed.rpartition("For the study: --agents 'dqn[learning_rate=")[2].removesuffix("]'")
+    )
     assert said == best(found)["dqn"]  # a number, once it has been through a file
     before = (out / "search.csv").read_text()
     assert search() == 0  # nothing is left to do

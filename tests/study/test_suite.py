@@ -76,7 +76,13 @@ def test_a_study_that_an_earlier_version_planned_grows(tmp_path: Path) -> None:
     before = dataclasses.asdict(config)
     del before["changed"]
     name = "minatar-breakout/er-dqn-scipy-root/seed-0"
-    run = {"name": name, "agent": "ER-DQN (scipy-root)", "env": "minatar/breakout", "seed": 0, "config": before}
+    run = {
+        "name": name,
+        "agent": "ER-DQN (scipy-root)",
+        "env": "minatar/breakout",
+        "seed": 0,
+        "config": before,
+    }
     (tmp_path / "suite.json").write_text(json.dumps({"version": 1, "runs": [run]}))
     agents = ["er-dqn[imputation=scipy-root,learning_rate=1e-4]"]
     more = plan(["minatar/breakout"], agents, 2, "minatar", {"steps": 2000})
@@ -109,7 +115,11 @@ def test_mistakes_in_a_plan_are_named(change: dict[str, Any], words: str) -> Non
     arguments |= change
     with pytest.raises(ValueError, match=words):
         plan(
-            arguments["games"], arguments["agents"], arguments["seeds"], "minatar", arguments["settings"]
+            arguments["games"],
+            arguments["agents"],
+            arguments["seeds"],
+            "minatar",
+            arguments["settings"],
         )
 
 
@@ -134,15 +144,25 @@ def test_runs_at_once_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monkey
     assert local._shares_of_cores(3, 2) == [None] * 3
 
 
-def test_what_fails_is_named_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_is_named_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two at a time: a run that ends makes room, however it ends."""
-    code = {"a": "pass", "b": "raise SystemExit(3)", "c": "import os; os.kill(os.getpid(), 9)", "d": "pass"}
+    code = {
+        "a": "pass",
+        "b": "raise SystemExit(3)",
+        "c": "import os; os.kill(os.getpid(), 9)",
+        "d": "pass",
+    }
 
     def start(study: Path, name: str, *_: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-c", code[name]], stdin=subprocess.PIPE)
 
     monkeypatch.setattr(local, "_start", start)
-    assert sorted(local.run_here(tmp_path, [Planned(name, Config()) for name in code], 2, 1)) == ["b", "c"]
+    assert sorted(local.run_here(tmp_path, [Planned(name, Config()) for name in code], 2, 1)) == [
+        "b",
+        "c",
+    ]
     assert "exit status 3" in why_failed(tmp_path / "b")
     assert "SIGKILL" in why_failed(tmp_path / "c")
 
@@ -157,7 +177,10 @@ def test_a_study_grows_but_does_not_change(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"steps.*only grow"):
         write_plan(tmp_path, small)
     with pytest.raises(ValueError, match=r"gamma.*another directory"):
-        write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 2000, "gamma": 0.9}))
+        write_plan(
+            tmp_path,
+            plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 2000, "gamma": 0.9}),
+        )
     with pytest.raises(ValueError, match=r"no suite\.json"):
         read_plan(tmp_path / "nowhere")
 
@@ -169,8 +192,12 @@ def test_sizes_are_those_of_the_paper() -> None:
     assert 10.6e9 < sizes.disk < 10.7e9  # half a million more, between two checkpoints
 
 
-def test_what_cannot_be_built_is_not_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = Suite(games=("minatar/breakout",), agents=("dqn",), preset="paper", out=tmp_path / "study")
+def test_what_cannot_be_built_is_not_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = Suite(
+        games=("minatar/breakout",), agents=("dqn",), preset="paper", out=tmp_path / "study"
+    )
     assert command() == 2
     assert "fits the environment" in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "study").exists()
@@ -179,21 +206,37 @@ def test_what_cannot_be_built_is_not_planned(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path: Path) -> None:
-    """Evaluations are in the times that runs have written; variants of an agent have speeds of their own."""
+    """Evaluations are in the times that runs have written.
+
+    Variants of an agent have speeds of their own.
+    """
     settings = {"steps": 1000, "evaluate_every": 100, "evaluate_steps": 100, "learn_after": 100}
-    runs = write_plan(tmp_path, plan(["minatar/breakout"], ["er-dqn", "er-dqn[imputation=scipy-root]"], 2, "minatar", settings))
+    runs = write_plan(
+        tmp_path,
+        plan(
+            ["minatar/breakout"],
+            ["er-dqn", "er-dqn[imputation=scipy-root]"],
+            2,
+            "minatar",
+            settings,
+        ),
+    )
     for run, seconds in zip(runs, (10.0, 100.0, 0.0, 0.0), strict=True):
         if seconds:  # the first seed's are half done
             (tmp_path / run.name).mkdir(parents=True)
             write_text(tmp_path / run.name / "metrics.csv", "step,score\n500,1\n")
-            write_text(tmp_path / run.name / "timing.csv", f"step,seconds\n0,0\n100,0.01\n500,{seconds}\n")
+            write_text(
+                tmp_path / run.name / "timing.csv", f"step,seconds\n0,0\n100,0.01\n500,{seconds}\n"
+            )
     found = estimate(tmp_path, runs, jobs=1, threads=1)
     speeds = {agent.label: speed for agent, speed in found.speeds.items()}
     assert speeds == {"ER-DQN": 40.0, "ER-DQN (scipy-root)": 4.0}  # since they have begun to learn
     assert found.steps == 3000
     assert found.hours * 3600 == pytest.approx(1500 / 40 + 1500 / 4)
     # Three at once: the second long one begins when the first short one is done.
-    assert estimate(tmp_path, runs, jobs=3, threads=1).hours * 3600 == pytest.approx(500 / 40 + 1000 / 4)
+    assert estimate(tmp_path, runs, jobs=3, threads=1).hours * 3600 == pytest.approx(
+        500 / 40 + 1000 / 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +245,10 @@ def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path
         ("0,0 100,1 200,2", Timing(200, 3.0, 0.0)),
         ("0,0 100,1 200,2 300,4 100,0 200,8", Timing(200, 9.0, 6.0)),  # killed; a checkpoint at 100
         ("0,0 100,1 200,2 150,0 200,8", Timing(200, 10.0, 1.0)),  # killed; a checkpoint at 150
-        ("0,0 100,1 100,0 100,2 200,4", Timing(200, 7.0, 0.0)),  # stopped in the evaluation at 100, which comes anew
+        (
+            "0,0 100,1 100,0 100,2 200,4",
+            Timing(200, 7.0, 0.0),
+        ),  # stopped in the evaluation at 100, which comes anew
         ("0,0 100,1 0,0 50,2", Timing(50, 2.0, 1.0)),  # killed before its first checkpoint
         ("0,0", None),
     ],
@@ -210,10 +256,14 @@ def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path
 def test_time_is_told_once_for_every_step(rows: str, timing: Timing | None, tmp_path: Path) -> None:
     write_text(tmp_path / "timing.csv", "\n".join(("step,seconds", *rows.split(), "")))
     assert timing_of(tmp_path) == timing
-    assert seconds_spent(tmp_path) == (0.0 if timing is None else timing.seconds + timing.seconds_done_twice)
+    assert seconds_spent(tmp_path) == (
+        0.0 if timing is None else timing.seconds + timing.seconds_done_twice
+    )
 
 
-def test_a_module_that_prints_when_it_is_imported_can_be_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_prints_when_it_is_imported_can_be_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "chatty.py").write_text("import edrl\nprint('Hello')\nMine = edrl.Expectiles(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -225,7 +275,10 @@ def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edrl.study.estimate.measured_speed", lambda config, threads: 20.0)
-    runs = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000, "evaluate_every": 0}))
+    runs = write_plan(
+        tmp_path,
+        plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000, "evaluate_every": 0}),
+    )
     (tmp_path / runs[0].name).mkdir(parents=True)
     write_text(tmp_path / runs[0].name / "metrics.csv", "step,score\n")
     write_text(tmp_path / runs[0].name / "timing.csv", "step,seconds\n0,0\n300,2.5\n")
@@ -239,7 +292,9 @@ def test_what_does_not_run_is_not_planned(
         raise RuntimeError("dqn does not run")
 
     monkeypatch.setattr("edrl.study.estimate.measured_speed", fails)
-    assert Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path)() == 2
+    assert (
+        Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path)() == 2
+    )
     assert "does not run" in capsys.readouterr().out
     assert not (tmp_path / "suite.json").exists()
 
@@ -248,7 +303,11 @@ def test_what_a_cluster_has_no_room_for_is_said() -> None:
     def node(**resources: float) -> dict[str, Any]:
         return {"Alive": True, "Resources": resources}
 
-    cluster = [node(CPU=8, memory=4e9), node(CPU=2, GPU=1, memory=64e9), {"Alive": False, "Resources": {"CPU": 64}}]
+    cluster = [
+        node(CPU=8, memory=4e9),
+        node(CPU=2, GPU=1, memory=64e9),
+        {"Alive": False, "Resources": {"CPU": 64}},
+    ]
     _warn_of_waiting(cluster, {"CPU": 8, "GPU": 0, "memory": 4e9})
     _warn_of_waiting(cluster, {"CPU": 2, "GPU": 0.5, "memory": 8e9})
     with pytest.warns(UserWarning, match=r"16 CPUs, 0 GPUs and 1\.0 GB of memory"):
@@ -258,12 +317,19 @@ def test_what_a_cluster_has_no_room_for_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"jobs": 2, "ray": "local"}, "the cluster's room decides"), ({"gpus": 0.5}, "for --ray")]
+    ("options", "words"),
+    [({"jobs": 2, "ray": "local"}, "the cluster's room decides"), ({"gpus": 0.5}, "for --ray")],
 )
 def test_options_without_effect_are_refused(
     options: dict, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path / "study", **options)
+    command = Suite(
+        games=("minatar/breakout",),
+        agents=("dqn",),
+        preset="minatar",
+        out=tmp_path / "study",
+        **options,
+    )
     assert command() == 2
     assert words in " ".join(capsys.readouterr().out.split())
 
@@ -283,8 +349,13 @@ def test_the_last_row_is_read_from_the_end_of_a_file(tmp_path: Path) -> None:
     assert last_row(file) == {}
     file.write_text("step,score\n")
     assert last_row(file) == {}
-    file.write_text("step,score\n" + "".join(f"{step},{step}.5\n" for step in range(2000)) + "2000,3")
-    assert last_row(file) == {"step": "1999", "score": "1999.5"}  # the one that is being written does not count
+    file.write_text(
+        "step,score\n" + "".join(f"{step},{step}.5\n" for step in range(2000)) + "2000,3"
+    )
+    assert last_row(file) == {
+        "step": "1999",
+        "score": "1999.5",
+    }  # the one that is being written does not count
 
 
 def test_locks_keep_others_out(tmp_path: Path) -> None:
@@ -296,8 +367,13 @@ def test_locks_keep_others_out(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "lock")
 
 
-def test_locks_on_file_systems_of_other_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NFS refuses a shared lock to who cannot read, and an exclusive one to who cannot write; some have no locks."""
+def test_locks_on_file_systems_of_other_kinds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS refuses a shared lock to who cannot read, and an exclusive one to who cannot write.
+
+    Some have no locks.
+    """
 
     def as_on_nfs(file: Any, kind: int) -> None:
         if not (file.readable() if kind & fcntl.LOCK_SH else file.writable()):
@@ -314,7 +390,9 @@ def test_locks_on_file_systems_of_other_kinds(tmp_path: Path, monkeypatch: pytes
         pass
 
 
-def test_as_many_runs_at_once_as_a_container_has_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_runs_at_once_as_a_container_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = plan(["minatar/breakout"], ["dqn"], 1, "minatar")
     largest = sizes_of(runs[0].config).memory
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
@@ -329,7 +407,9 @@ def test_as_many_runs_at_once_as_a_container_has_room_for(tmp_path: Path, monkey
     (tmp_path / "memory.stat").write_text(f"anon 7\ninactive_file {int(largest)}\n")
     assert machine.free_memory() == pytest.approx(2.5 * largest)
     assert fitting_jobs(runs, 1) == 2
-    monkeypatch.setattr(estimates, "free_memory", lambda: float("inf"))  # a system that does not say
+    monkeypatch.setattr(
+        estimates, "free_memory", lambda: float("inf")
+    )  # a system that does not say
     assert fitting_jobs(runs, 2) == 3
 
 
@@ -343,7 +423,9 @@ def test_time_is_counted_though_a_row_was_cut_short(tmp_path: Path) -> None:
         timing.write_text(f"step,seconds\n50,2.5\n{cut}")
         assert seconds_spent(tmp_path / run.name) == 2.5
     timing.write_text("step,seconds\n50,2.5\n1")
-    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=150))])
+    (longer,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=150))]
+    )
     work(tmp_path, longer.name)
     assert timing.read_text().split("\n")[2:4][0] == "1"
     went_on, ended = timing.read_text().split("\n")[3:5]
@@ -351,9 +433,13 @@ def test_time_is_counted_though_a_row_was_cut_short(tmp_path: Path) -> None:
     assert ended.startswith("150,")
 
 
-def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed before its first checkpoint: there is a config of other steps, and nothing to lose."""
-    (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings(TINY)))
+    (run,) = write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings(TINY))
+    )
 
     def killed() -> None:
         raise SystemExit
@@ -364,25 +450,34 @@ def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(tmp_path: Path, m
             work(tmp_path, run.name)
     assert (tmp_path / run.name / "config.json").exists()
     assert not found(tmp_path / run.name)
-    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=350))])
+    (longer,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=350))]
+    )
     work(tmp_path, longer.name)
     assert finished(tmp_path / longer.name, longer.config)
 
 
 def test_a_run_that_somebody_has_lengthened_is_done(tmp_path: Path) -> None:
     (run,) = write_plan(
-        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings((*TINY, "steps=100")))
+        tmp_path,
+        plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings((*TINY, "steps=100"))),
     )
     work(tmp_path, run.name)
     resume(tmp_path / run.name, steps=250)  # beyond the checkpoints that are kept
     assert finished(tmp_path / run.name, run.config)
-    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=300))])
+    (longer,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=300))]
+    )
     assert not finished(tmp_path / run.name, longer.config)
     work(tmp_path, run.name)
     assert finished(tmp_path / run.name, longer.config)
     config = tmp_path / run.name / "config.json"
-    write_text(config, dataclasses.replace(longer.config, steps=350).to_json())  # and one stopped on its way
-    (again,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=340))])
+    write_text(
+        config, dataclasses.replace(longer.config, steps=350).to_json()
+    )  # and one stopped on its way
+    (again,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=340))]
+    )
     work(tmp_path, run.name)
     assert finished(tmp_path / run.name, again.config)
 
@@ -400,12 +495,16 @@ def test_a_failure_is_told_once_and_of_the_last_time(tmp_path: Path) -> None:
 
 def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
     settings = parse_settings(TINY)
-    first, second = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 2, "minatar", settings))
+    first, second = write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 2, "minatar", settings)
+    )
     assert look_at(tmp_path, first).state == "waiting"
     work(tmp_path, first.name)
     assert look_at(tmp_path, first).state == "done"
     metrics = (tmp_path / first.name / "metrics.csv").read_text()
-    write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 350}))
+    write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 350})
+    )
     assert look_at(tmp_path, read_plan(tmp_path)[0]).state == "waiting"
     work(tmp_path, first.name)  # longer than was planned: from where it was
     assert (tmp_path / first.name / "metrics.csv").read_text().startswith(metrics)
@@ -415,7 +514,9 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
         shutil.rmtree(path)
     assert look_at(tmp_path, first).state == "done"
     metrics = (tmp_path / first.name / "metrics.csv").read_text()
-    write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 400}))
+    write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 400})
+    )
     with pytest.raises(ValueError, match="would be lost"):
         work(tmp_path, first.name)
     assert (tmp_path / first.name / "metrics.csv").read_text() == metrics
@@ -434,10 +535,19 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two runs, of which one is stopped by a damaged checkpoint; the other ends; mended, the same command goes on."""
+    """Two runs, of which one is stopped by a damaged checkpoint.
+
+    The other ends; mended, the same command goes on.
+    """
     study = tmp_path / "study"
     command = Suite(
-        games=("minatar/breakout",), agents=("dqn",), seeds=2, preset="minatar", set=TINY, out=study, jobs=1
+        games=("minatar/breakout",),
+        agents=("dqn",),
+        seeds=2,
+        preset="minatar",
+        set=TINY,
+        out=study,
+        jobs=1,
     )
     with locked(study / "driver.lock"):
         assert command() == 2
@@ -445,7 +555,9 @@ def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert dataclasses.replace(command, dry_run=True)() == 0
     assert "2 of 2 runs are left: 600 agent steps" in " ".join(capsys.readouterr().out.split())
     assert not (study / "suite.json").exists()
-    first, second = write_plan(study, plan(["minatar/breakout"], ["dqn"], 2, "minatar", parse_settings(TINY)))
+    first, second = write_plan(
+        study, plan(["minatar/breakout"], ["dqn"], 2, "minatar", parse_settings(TINY))
+    )
     damaged = study / second.name / "checkpoint-000000000100"
     damaged.mkdir(parents=True)
     write_text(study / second.name / "config.json", second.config.to_json())
@@ -465,8 +577,16 @@ def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert metrics[0] != metrics[1]
 
 
-def test_status_is_a_table_of_games_and_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = plan(["minatar/breakout", "minatar/asterix"], ["er-dqn", "dqn"], 2, "minatar", parse_settings(TINY))
+def test_status_is_a_table_of_games_and_agents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = plan(
+        ["minatar/breakout", "minatar/asterix"],
+        ["er-dqn", "dqn"],
+        2,
+        "minatar",
+        parse_settings(TINY),
+    )
     first, *_ = write_plan(tmp_path, runs)
     (tmp_path / first.name).mkdir(parents=True)
     write_text(tmp_path / first.name / "failed.txt", "ValueError: no luck\n")
@@ -480,9 +600,19 @@ def test_status_is_a_table_of_games_and_agents(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.slow
 def test_ctrl_c_saves_every_run(tmp_path: Path) -> None:
-    """Nothing but the interruption makes a checkpoint after the first; a run that waits has none."""
-    settings = {**parse_settings(TINY), "steps": 1_000_000, "checkpoint_every": 1_000_000, "evaluate_every": 0}
-    *begun, waits = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 3, "minatar", settings))
+    """Nothing but the interruption makes a checkpoint after the first.
+
+    A run that waits has none.
+    """
+    settings = {
+        **parse_settings(TINY),
+        "steps": 1_000_000,
+        "checkpoint_every": 1_000_000,
+        "evaluate_every": 0,
+    }
+    *begun, waits = write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 3, "minatar", settings)
+    )
 
     def interrupt_when_both_learn() -> None:
         if all(steps_done(tmp_path / run.name) >= 150 for run in begun):
@@ -499,7 +629,12 @@ def test_ctrl_c_saves_every_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> None:
     """And saves, even where SIGINT is ignored, as in what a shell starts in the background."""
-    settings = {**parse_settings(TINY), "steps": 1_000_000, "checkpoint_every": 1_000_000, "evaluate_every": 0}
+    settings = {
+        **parse_settings(TINY),
+        "steps": 1_000_000,
+        "checkpoint_every": 1_000_000,
+        "evaluate_every": 0,
+    }
     (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", settings))
     for lines in (0, 2):  # of metrics, which are there when the driver goes
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -512,5 +647,7 @@ def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> N
         assert worker.stdin is not None
         worker.stdin.close()
         worker.wait(timeout=60)
-    assert int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 100  # two rows of metrics
+    assert (
+        int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 100
+    )  # two rows of metrics
     assert not finished(tmp_path / run.name, run.config)

@@ -42,7 +42,8 @@ def attempt(console: Console, command: Callable[[], int]) -> int:
 
 @dataclass(frozen=True)
 class Driver:
-    """Works on the study in a directory: what is planned is added to it, and what is missing is run."""
+    """Works on the study in a directory: what is planned is added to it, and what is missing is
+    run."""
 
     console: Console
     out: Path
@@ -148,8 +149,10 @@ def _show_estimate(
         else f"on Ray ({ray}), all at once if it has the room"
     )
     console.print(
-        f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about {_duration(found.hours)} {where};"
-        f" {found.disk / 1e9:,.1f} GB of disk, {found.memory / 1e9:,.1f} GB of memory for each run at most.\n"
+        f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about"
+        f" {_duration(found.hours)} {where}; {found.disk / 1e9:,.1f} GB of disk,"
+        f" {found.memory / 1e9:,.1f} GB of memory for each run"
+        " at most.\n"
         f"Agent steps a second on this machine: {speeds}.",
         soft_wrap=True,
         highlight=False,

@@ -17,10 +17,12 @@ from edrl.study.tables import select
 
 @dataclass(frozen=True)
 class Report:
-    """Compare runs: aggregates with intervals, profiles, curves, the paper's table, speed; and say what is missing.
+    """Compare runs of agents, and say what is missing.
 
-    Writes OUT/index.html (self-contained), OUT/figures/*.png and *.svg, OUT/data/*.csv, OUT/summary.json and
-    OUT/runs.json, and ends with a table of interquartile means.
+    Runs are one agent's if they differ in game, seed and steps alone; what else differs becomes
+    part of the agents' names. The page has aggregates with intervals, profiles, curves, the paper's
+    table and speed. It is written to OUT/index.html (self-contained), with OUT/figures, OUT/data,
+    OUT/summary.json and OUT/runs.json.
 
     Examples: `edrl report studies/minatar`, `edrl report runs/pong runs/breakout --out report-two`,
     `edrl report docs/results/minatar5 studies/mine`, which sets yours beside ours.
@@ -30,9 +32,10 @@ class Report:
         tyro.conf.Positional[tuple[Path, ...]],
         tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint=""),
     ]
-    """Runs, directories with runs in them at any depth, or earlier reports (a runs.json), which stand for theirs."""
+    """Runs, directories with runs in them at any depth, or earlier reports (a runs.json), which
+    stand for theirs."""
     out: Path = Path("report-runs")
-    """Where to write."""
+    """The directory that the report is written to."""
 
     def __call__(self) -> int:
         """Read, write, and return the exit status."""

@@ -61,7 +61,7 @@ class Config:
     batch: int = 32
     """How many transitions an update learns from."""
     gamma: float = 0.99
-    """The discount factor: what a reward is worth one step later."""
+    """The discount factor, by which a reward counts less with every step until it comes."""
     n_step: int = 1
     """How many rewards are summed before the return is bootstrapped."""
     envs: int = 1
@@ -110,7 +110,7 @@ class Config:
             check()
 
     def _changed(self, named: set[str]) -> tuple[str, ...]:
-        """The settings in the agent's name: those it was given with, and all that make another agent."""
+        """The settings in the agent's name: those given with it, and what makes another agent."""
         own = {name for name in AGENTS_OWN if getattr(self, name) != DEFAULTS[name]}
         absent = {name for name in named | own if getattr(self, name) is None}
         if self.size == own_size(self.agent):
@@ -153,7 +153,10 @@ class Config:
 
     @property
     def agent_settings(self) -> Changes:
-        """All settings but those in which runs of one agent may differ; a size that is not given is the agent's."""
+        """All settings but those in which runs of one agent may differ.
+
+        A size that is not given is the agent's.
+        """
         names = sorted(set(SETTINGS) - set(RUNS_OWN))
         settings = {name: getattr(self, name) for name in names}
         settings["size"] = self.size or own_size(self.agent)
@@ -176,7 +179,7 @@ class Config:
         return kind(family.taus, impute=_imputation(self.imputation))
 
     def epsilon_at(self, step: int) -> float:
-        """The share of random actions at a step: the first before learning, then falling linearly."""
+        """The share of random actions at a step, which falls linearly once learning has begun."""
         first, last = self.epsilon
         done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
         return first + done * (last - first)
@@ -256,7 +259,7 @@ def _imported(argument: str, name: str) -> Any:
 
 
 def _own_statistics(name: str, size: int | None) -> Statistics:
-    """Statistics of a user's own, MODULE:NAME: an object, or what makes one (with `size` statistics)."""
+    """Statistics of a user's own, MODULE:NAME: an object, or what makes one of a size."""
     found = _imported("agent", name)
     if callable(found) and not isinstance(found, Statistics):
         found = _made(name, found, size)
@@ -280,55 +283,35 @@ def _made(name: str, make: Any, size: int | None) -> Any:
 
 
 _CLASSIC: dict[str, Any] = {
-    "env": "CartPole-v1",
-    "network": "mlp",
-    "steps": 50_000,
-    "replay": 50_000,
-    "learn_after": 1_000,
-    "update_every": 4,
-    "target_every": 100,
-    "batch": 128,
-    "learning_rate": 1e-3,
-    "adam_epsilon": 1e-8,
-    "epsilon": (1.0, 0.02),
-    "epsilon_steps": 5_000,
-    "evaluate_every": 10_000,
-    "evaluate_steps": 5_000,
-    "log_every": 500,
-    "checkpoint_every": 10_000,
-    "support": (0.0, 100.0),
+    "env": "CartPole-v1", "network": "mlp", "steps": 50_000, "replay": 50_000,
+    "learn_after": 1_000, "update_every": 4, "target_every": 100, "batch": 128,
+    "learning_rate": 1e-3, "adam_epsilon": 1e-8, "epsilon": (1.0, 0.02), "epsilon_steps": 5_000,
+    "evaluate_every": 10_000, "evaluate_steps": 5_000, "log_every": 500,
+    "checkpoint_every": 10_000, "support": (0.0, 100.0),
+}  # fmt: skip
+_MINATAR: dict[str, Any] = {
+    "env": "minatar/breakout", "network": "minatar", "steps": 5_000_000, "replay": 100_000,
+    "learn_after": 5_000, "update_every": 1, "target_every": 1_000, "learning_rate": 2.5e-4,
+    "epsilon": (1.0, 0.1), "epsilon_steps": 100_000, "evaluate_every": 100_000,
+    "evaluate_steps": 10_000, "checkpoint_every": 100_000,
+}  # fmt: skip
+_SHORT = {
+    "steps": 5_000,
+    "evaluate_every": 2_500,
+    "evaluate_steps": 1_000,
+    "checkpoint_every": 1_000,
 }
 PRESETS: dict[PresetName, dict[str, Any]] = {
     "paper": {},
-    "minatar": {
-        "env": "minatar/breakout",
-        "network": "minatar",
-        "steps": 5_000_000,
-        "replay": 100_000,
-        "learn_after": 5_000,
-        "update_every": 1,
-        "target_every": 1_000,
-        "learning_rate": 2.5e-4,
-        "epsilon": (1.0, 0.1),
-        "epsilon_steps": 100_000,
-        "evaluate_every": 100_000,
-        "evaluate_steps": 10_000,
-        "checkpoint_every": 100_000,
-    },
+    "minatar": _MINATAR,
     "classic": _CLASSIC,
-    "quick": {
-        **_CLASSIC,
-        "steps": 5_000,
-        "evaluate_every": 2_500,
-        "evaluate_steps": 1_000,
-        "checkpoint_every": 1_000,
-    },
+    "quick": {**_CLASSIC, **_SHORT},
 }
 """Settings that differ from the paper's."""
 
 
 def preset(name: PresetName, **settings: Any) -> Config:
-    """The settings of a preset, with changes: `preset("minatar", agent="er-dqn[size=51]", seed=3)`."""
+    """A preset with other settings: `preset("minatar", agent="er-dqn[size=51]", seed=3)`."""
     if name not in PRESETS:
         raise fail("preset", name, f"it must be one of {', '.join(PRESETS)}")
     variant = Variant.parse(settings.get("agent", DEFAULTS["agent"]))

@@ -64,7 +64,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Word:
-    """One of some words, or MODULE:NAME where users may have their own; any word if none are listed."""
+    """One of some words, or MODULE:NAME of a user's own; any word if none are listed."""
 
     words: tuple[str, ...] = ()
     own: bool = False
@@ -125,7 +125,7 @@ SETTINGS: dict[str, Kind] = {
 """Every setting of a `Config` but the agent's name."""
 
 RUNS_OWN = ("env", "seed", "steps")
-"""The settings in which runs of one agent may differ. Runs that differ in another are two agents'."""
+"""The settings in which runs of one agent may differ. All others tell agents apart."""
 
 AGENTS_OWN = ("size", "imputation", "double", "cvar")
 """The settings that make another agent. They are part of its name whenever they are changed."""

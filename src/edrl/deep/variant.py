@@ -26,7 +26,7 @@ AGENTS = {
     name.lower(): name
     for name in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive")
 }
-"""The agents that have names: as they are typed, and as people write them. Tables keep this order."""
+"""The named agents: as they are typed, and as people write them. Tables keep this order."""
 
 Changes = tuple[tuple[str, Value], ...]
 """Settings by their names, sorted."""

@@ -38,14 +38,16 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
 
 def _scores(study: Study) -> Table:
     counted = {run.key for run in study.counted}
-    columns = ("agent", "env", "seed", "planned", "reached", "evaluations", "finished", "counted", "final",
-               "final_normalised", "maximum", "directory")  # fmt: skip
+    columns = (
+        "agent", "env", "seed", "planned", "reached", "evaluations", "finished", "counted", "final",
+        "final_normalised", "maximum", "directory",
+    )  # fmt: skip
     rows = []
     for run in study.runs:
         scale = study.scales.get(run.env)
         normal = scale(run.final) if scale is not None and scale.usable else np.nan
-        rows.append((*run.key, run.planned, run.reached, len(run.scores), run.finished, run.key in counted, run.final,
-                     normal, run.maximum, str(run.path)))  # fmt: skip
+        progress = (run.planned, run.reached, len(run.scores), run.finished, run.key in counted)
+        rows.append((*run.key, *progress, run.final, normal, run.maximum, str(run.path)))
     return _table(columns, rows)
 
 
@@ -159,7 +161,7 @@ def _by_game(study: Study) -> Table:
 
 
 def calibration(runs: Iterable[tuple[Key, Calibration | None]]) -> Table:
-    """Learnt laws beside the returns that followed, a row for each run that has compared them."""
+    """Learnt distributions beside the returns that followed, a row for each run that has them."""
     columns = ("agent", "env", "seed", *(field.name for field in dataclasses.fields(Calibration)))
     return _table(
         columns, [(*key, *dataclasses.astuple(found)) for key, found in runs if found is not None]

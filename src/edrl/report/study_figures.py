@@ -73,7 +73,8 @@ def aggregates(rows: Table, looks: Looks) -> Drawing:
     return Drawing(
         "aggregates",
         figure,
-        "Normalised final scores of each agent over all games and seeds, with 95 % stratified bootstrap intervals.",
+        "Normalised final scores of each agent over all games and seeds, with 95 % stratified"
+        " bootstrap intervals.",
     )
 
 
@@ -115,8 +116,9 @@ def profiles(rows: Table, looks: Looks) -> Drawing:
     return Drawing(
         "profiles",
         figure,
-        "Performance profiles: the share of runs whose normalised final score is above τ, with pointwise 95 %"
-        " stratified bootstrap bands. A curve above another everywhere is better at every level.",
+        "Performance profiles: the share of runs whose normalised final score is above τ, with"
+        " pointwise 95 % stratified bootstrap bands. A curve above another everywhere is better at"
+        " every level.",
     )
 
 
@@ -152,8 +154,8 @@ def improvement_matrix(rows: Table, looks: Looks) -> Drawing:
     return Drawing(
         "improvement",
         figure,
-        "Probability of improvement: how often a run of the row's agent X has a higher final score than one of the"
-        " column's agent Y on the same game, ties as half, the mean over games.",
+        "Probability of improvement: how often a run of the row's agent X has a higher final score"
+        " than one of the column's agent Y on the same game, ties as half, the mean over games.",
     )
 
 
@@ -177,8 +179,8 @@ def improvement_pairs(rows: Table, looks: Looks) -> Drawing:
     return Drawing(
         "improvement-pairs",
         figure,
-        "Pairs of agents with 95 % stratified bootstrap intervals; an interval that leaves out 1/2 (dotted) tells the"
-        " two agents apart on these games.",
+        "Pairs of agents with 95 % stratified bootstrap intervals; an interval that leaves out 1/2"
+        " (dotted) tells the two agents apart on these games.",
     )
 
 
@@ -228,8 +230,11 @@ def curves(rows: Table, looks: Looks, expected: dict[tuple[str, str], int]) -> D
         axes.set_ylabel("score")
     figure.supxlabel("agent steps", fontsize=10)
     _legend_outside(figure, agents, looks, columns)
-    caption = "Training curves: the mean over seeds of evaluation scores, with 95 % bootstrap bands over seeds."
-    return Drawing("curves", figure, caption + (f"{_DASHES} (numbers below)." if fewer else ""))
+    caption = (
+        "Training curves: the mean over seeds of evaluation scores, with 95 % bootstrap bands over"
+        f" seeds.{f'{_DASHES} (numbers below).' if fewer else ''}"
+    )
+    return Drawing("curves", figure, caption)
 
 
 def _short(score: float) -> str:
@@ -270,14 +275,17 @@ def sample_efficiency(rows: Table, looks: Looks, expected: dict[str, int]) -> Dr
     return Drawing(
         "sample-efficiency",
         figure,
-        "Sample efficiency: the interquartile mean of the normalised scores of single evaluations against steps, with"
-        " pointwise 95 % stratified bootstrap bands, where every game has been evaluated."
-        + (f"{_DASHES}." if fewer else ""),
+        "Sample efficiency: the interquartile mean of the normalised scores of single evaluations"
+        " against steps, with pointwise 95 % stratified bootstrap bands, where every game has been"
+        " evaluated." + (f"{_DASHES}." if fewer else ""),
     )
 
 
 def calibration(rows: Table, looks: Looks) -> Drawing:
-    """One panel a game, one row an agent, one mark a run; what learns a mean alone has no spread, and is left out."""
+    """One panel a game, one row an agent, one mark a run.
+
+    What learns a mean alone has no spread, and is left out.
+    """
     shown = [agent for agent in agents_in(rows, looks) if select(rows, agent=agent)["spread"].any()]
     games = list(dict.fromkeys(rows["env"]))
     columns = min(len(games), 5)
@@ -300,7 +308,8 @@ def calibration(rows: Table, looks: Looks) -> Drawing:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}"))
         axes.set_title(label(env))
         axes.grid(visible=False, axis="y")
-    # Between powers of ten only where these are too few to read a number by; panels share their axis.
+    # Between powers of ten only where these are too few to read a number by; panels share their
+    # axis.
     low, high = panels[0, 0].get_xlim()
     panels[0, 0].xaxis.set_minor_formatter(
         FuncFormatter(_two_and_five) if high < 100 * low else NullFormatter()
@@ -313,9 +322,9 @@ def calibration(rows: Table, looks: Looks) -> Drawing:
     return Drawing(
         "calibration",
         figure,
-        "The learnt standard deviation of the discounted return, as a multiple of how far the returns that the agent"
-        " then got scatter around what it expected: one mark a run. Left of 1 (dotted) learnt laws are too narrow,"
-        " right of it too wide.",
+        "The learnt standard deviation of the discounted return, as a multiple of how far the"
+        " returns that the agent then got scatter around what it expected: one mark a run. Left of"
+        " 1 (dotted) learnt distributions are too narrow, right of it too wide.",
     )
 
 

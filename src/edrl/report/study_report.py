@@ -1,4 +1,5 @@
-"""The page on a study: what was run and what is missing, aggregates, curves, the paper's table, and speed."""
+"""The page on a study: what was run and what is missing, aggregates, curves, the paper's table,
+and speed."""
 
 import json
 import math
@@ -36,7 +37,8 @@ class Report:
 
 
 def write_report(directories: Sequence[Path], out: Path) -> Report:
-    """Read all runs in some directories, and write the page, its figures, its data, summary.json and runs.json."""
+    """Read all runs in some directories, and write the page, its figures, its data, summary.json
+    and runs.json."""
     check_directory("out", out)
     if (out / "claims.json").exists() and (out / "index.html").exists():
         raise fail(
@@ -98,19 +100,22 @@ def _warnings(study: Study) -> list[str]:
         found.append(f"{count(len(study.unfinished), 'run')} unfinished")
     if any(not run.finished for run in study.counted):
         found.append(
-            "scores are preliminary: no game has a finished run of every agent, so all count as they are"
+            "scores are preliminary: no game has a finished run of every agent, so all count as"
+            " they are"
         )
     flat = [label(env) for env, scale in study.scales.items() if not scale.usable]
     if flat:
         found.append(
-            f"left out of aggregates, since no agent is better than the scale's zero: {', '.join(flat)}"
+            "left out of aggregates, since no agent is better than the scale's zero:"
+            f" {', '.join(flat)}"
         )
     lacking = [
         label(env) for env in study.games if env not in study.common and label(env) not in flat
     ]
     if lacking:
         found.append(
-            f"left out of aggregates, since not every agent has a run that counts: {', '.join(lacking)}"
+            "left out of aggregates, since not every agent has a run that counts:"
+            f" {', '.join(lacking)}"
         )
     if any(
         {run.planned for run in study.counted if run.env == env} - {_steps(study, env)}
@@ -122,7 +127,8 @@ def _warnings(study: Study) -> list[str]:
         found.append("one seed a game: there are no intervals")
     elif seeds and min(seeds) == 1:
         found.append(
-            "some games have one seed of an agent: their spread over seeds is unknown and intervals too narrow"
+            "some games have one seed of an agent: their spread over seeds is unknown and"
+            " intervals too narrow"
         )
     return found
 

@@ -43,13 +43,13 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
         f"<h1>{TITLE}</h1>",
         f'<p class="summary{" fails" if warnings else ""}">'
         f"{html.escape(state[0].upper() + state[1:])}</p>",
-        f'<p class="soft">Written by edrl {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Intervals are 95 %'
-        f" percentile intervals of a bootstrap with {RESAMPLES:,} resamples, which draws the seeds"
-        " of each game with replacement (Agarwal et al., 2021); with few seeds they are somewhat"
-        " too narrow. They say nothing about other games."
-        ' One row a run: <a href="data/scores.csv">scores.csv</a>;'
-        ' for machines: <a href="summary.json">summary.json</a>; every evaluation of every run,'
-        f' which later reports can be made from: <a href="{RUNS}">{RUNS}</a>.</p>',
+        f'<p class="soft">Written by edrl {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Intervals are 95'
+        f" % percentile intervals of a bootstrap with {RESAMPLES:,} resamples, which draws the"
+        " seeds of each game with replacement (Agarwal et al., 2021); with few seeds they are"
+        " somewhat too narrow. They say nothing about other games."
+        ' One row a run: <a href="data/scores.csv">scores.csv</a>; for machines: <a'
+        ' href="summary.json">summary.json</a>; every evaluation of every run, which later reports'
+        f' can be made from: <a href="{RUNS}">{RUNS}</a>.</p>',
         f"<nav><ul>{links}</ul></nav>",
     ]
     for anchor, title, content in sections:
@@ -83,7 +83,8 @@ def _scales(scale: Table) -> list[str]:
     games = f"Zero and one of {count(len(rows), 'game')}"
     return [
         "<p>Scores are normalised, (score - zero) / (one - zero):"
-        f" {html.escape('; '.join(_kinds_of_scales(scale)))}. Intervals take the scale as given.</p>",
+        f" {html.escape('; '.join(_kinds_of_scales(scale)))}. Intervals take the scale as"
+        " given.</p>",
         f"<details><summary>{games}</summary>{page.table(head, rows, scroll=True)}</details>",
     ]
 
@@ -149,7 +150,8 @@ def _improvement(tables: Tables, show: Show) -> list[str]:
     return [
         show("improvement"),
         show("improvement-pairs"),
-        f"<details><summary>All {len(lines)} ordered pairs with intervals</summary>{pairs}</details>",
+        f"<details><summary>All {len(lines)} ordered pairs with"
+        f" intervals</summary>{pairs}</details>",
         _data("improvement"),
     ]
 

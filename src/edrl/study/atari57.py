@@ -1,4 +1,5 @@
-"""Human-normalised scores on the 57 Atari games: the paper's agents, and through `summary` anybody's."""
+"""Human-normalised scores on the 57 Atari games: the paper's agents, and through `summary`
+anybody's."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -51,7 +52,8 @@ def human_normalised(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def normalised_table(agents: Scores) -> Table:
-    """Human-normalised scores, a row for each game that all agents have played, a column for each agent."""
+    """Human-normalised scores, a row for each game that all agents have played, a column for
+    each agent."""
     normal = {agent: human_normalised(scores) for agent, scores in agents.items()}
     common = sorted(set.intersection(*(set(scores) for scores in normal.values())))
     if not common:
@@ -63,7 +65,8 @@ def normalised_table(agents: Scores) -> Table:
 
 
 def summary(normalised: Table) -> Table:
-    """Mean, median, interquartile mean and games won of each agent, with 95 % bootstrap intervals over the games.
+    """Mean, median, interquartile mean and games won of each agent, with 95 % bootstrap
+    intervals over the games.
 
     A game that several agents win is shared between them.
     """

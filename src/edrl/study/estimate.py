@@ -88,7 +88,8 @@ def sizes_of(config: Config) -> Sizes:
     environment.close()
     learner = jax.eval_shape(lambda: agent.init(jax.random.key(0)))  # a GPU is for the runs
     parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
-    # On disk the older checkpoint needs what has left the memory since, while the next one is being written.
+    # On disk the older checkpoint needs what has left the memory since, while the next one is being
+    # written.
     stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
     remembered = min(
         config.replay, 2 * config.steps
@@ -132,7 +133,10 @@ def _speed_so_far(study: Path, runs: Sequence[Planned]) -> float:
 
 
 def _played(config: Config) -> float:
-    """Steps for each one of training, those of evaluations included; they are taken to last as long."""
+    """Steps for each one of training, those of evaluations included.
+
+    They are taken to last as long.
+    """
     return 1 + (config.evaluate_steps / config.evaluate_every if config.evaluate_every else 0.0)
 
 

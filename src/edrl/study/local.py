@@ -24,7 +24,8 @@ def run_here(
     threads: int,
     look: Callable[[], None] = lambda: None,
 ) -> list[str]:
-    """Work on the runs, `jobs` at a time; returns the names of those that failed. `look` is called now and then.
+    """Work on the runs, `jobs` at a time; returns the names of those that failed. `look` is
+    called now and then.
 
     Ctrl-C ends all of them after they have saved.
     """
@@ -55,10 +56,10 @@ def run_here(
 
 
 def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
-    """Cores for each of the runs that are worked on at once, or none where there are too few, or the system has no say.
+    """Cores for each of the runs that are worked on at once; none where there are too few.
 
-    A run's work goes to and fro between Python's thread and XLA's: on a core of its own it loses nothing by that, but
-    among cores that other runs use it waits for one of them each time.
+    A run's work goes to and fro between Python's thread and XLA's. On a core of its own it loses
+    nothing by that, but among cores that other runs use it waits for one of them each time.
     """
     there = cores()
     share = len(there) // jobs
@@ -72,7 +73,8 @@ def _start(
     study: Path, name: str, jobs: int, threads: int, own: set[int] | None
 ) -> "subprocess.Popen[bytes]":
     out = study / name
-    # What one run has compiled, the others need not. Alone, a run would take three quarters of a GPU's memory.
+    # What one run has compiled, the others need not. Alone, a run would take three quarters of a
+    # GPU's memory.
     shared = {"JAX_COMPILATION_CACHE_DIR": str(study.absolute() / "compiled")}
     if jobs > 1:
         shared["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / jobs:.3f}"

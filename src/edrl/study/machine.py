@@ -12,7 +12,8 @@ def cores() -> list[int]:
 
 
 def core_count() -> int:
-    """How many cores there are to use: fewer than `cores` where a container's time on them is limited."""
+    """How many cores there are to use: fewer than `cores` where a container's time on them is
+    limited."""
     there = len(cores()) or os.cpu_count() or 1
     quota, _, period = _read(_LIMITS / "cpu.max").partition(" ")
     return max(1, min(there, int(quota) // int(period))) if quota.isdigit() else there

@@ -1,4 +1,4 @@
-"""The runs of a study, compared: from what they have left behind to the numbers that a report shows.
+"""The runs of a study, compared: from their files to the numbers that a report shows.
 
 A directory is a run if it holds a config.json and an evaluations.csv; runs may be missing.
 """
@@ -90,7 +90,8 @@ class Study:
 
     @cached_property
     def missing(self) -> list[Key]:
-        """Runs that are not there: planned, or, for agents without a plan, done for another agent or game."""
+        """Runs that are not there: planned, or, for agents without a plan, done for another
+        agent or game."""
         unplanned = set(self.agents) - {agent for agent, _, _ in self.planned}
         grid = {
             (agent, env, seed) for agent in unplanned for env in self.games for seed in self.seeds
@@ -112,7 +113,8 @@ class Study:
 
     @cached_property
     def counted(self) -> list[RunResult]:
-        """The runs whose scores are compared: those that are finished, or all while no game has one of every agent."""
+        """The runs whose scores are compared: those that are finished, or all while no game has
+        one of every agent."""
         with_scores = [run for run in self.runs if len(run.scores)]
         finished = [run for run in with_scores if run.finished]
         return finished if _in_common(finished, self.played) else with_scores
@@ -128,7 +130,8 @@ class Study:
 
     @cached_property
     def common(self) -> list[str]:
-        """The games that aggregates are over: every agent has played them, and their scale has a length."""
+        """The games that aggregates are over: every agent has played them, and their scale has a
+        length."""
         return [env for env in _in_common(self.counted, self.played) if self.scales[env].usable]
 
     def normalised(self, agent: str) -> list[np.ndarray]:

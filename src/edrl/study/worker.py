@@ -1,4 +1,5 @@
-"""`python -m edrl.study.worker STUDY NAME`: a process for one run, which ends with the one that started it."""
+"""`python -m edrl.study.worker STUDY NAME`: a process for one run, which ends with the one that
+started it."""
 
 import os
 import signal
@@ -10,7 +11,8 @@ from edrl.study.work import work
 
 
 def _end_with_parent() -> None:
-    """Standard input is a pipe from the driver: when it closes, the driver is gone, and the run saves and ends."""
+    """Standard input is a pipe from the driver: when it closes, the driver is gone, and the run
+    saves and ends."""
     os.read(sys.stdin.fileno(), 1)  # unbuffered: a lock on a buffer would keep Python from ending
     os.kill(
         os.getpid(), signal.SIGTERM
