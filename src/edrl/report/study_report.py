@@ -99,42 +99,41 @@ def _warnings(study: Study) -> list[str]:
     if study.unfinished:
         found.append(f"{count(len(study.unfinished), 'run')} unfinished")
     if any(not run.finished for run in study.counted):
-        found.append(
-            "scores are preliminary: no game has a finished run of every agent, so all count as"
-            " they are"
-        )
-    flat = [label(env) for env, scale in study.scales.items() if not scale.usable]
-    if flat:
-        found.append(
-            "left out of aggregates, since no agent is better than the scale's zero:"
-            f" {', '.join(flat)}"
-        )
-    lacking = [
-        label(env) for env in study.games if env not in study.common and label(env) not in flat
-    ]
-    if lacking:
-        found.append(
-            "left out of aggregates, since not every agent has a run that counts:"
-            f" {', '.join(lacking)}"
-        )
-    if any(
-        {run.planned for run in study.counted if run.env == env} - {_steps(study, env)}
-        for env in study.games
-    ):
-        found.append("runs of one game differ in their number of steps")
-    seeds = [len(scores) for agent in study.played for scores in study.normalised(agent)]
-    if seeds and max(seeds) == 1:
-        found.append("one seed a game: there are no intervals")
-    elif seeds and min(seeds) == 1:
-        found.append(
-            "some games have one seed of an agent: their spread over seeds is unknown and"
-            " intervals too narrow"
-        )
+        text = "no game has a finished run of every agent, so all count as they are"
+        found.append(f"scores are preliminary: {text}")
+    return [*found, *_games_left_out(study), *_differing_steps(study), *_few_seeds(study)]
+
+
+def _games_left_out(study: Study) -> list[str]:
+    flat = [env for env, scale in study.scales.items() if not scale.usable]
+    lacking = [env for env in study.games if env not in study.common and env not in flat]
+    reasons = {
+        "no agent is better than the scale's zero": flat,
+        "not every agent has a run that counts": lacking,
+    }
+    found = []
+    for reason, games in reasons.items():
+        if games:
+            listed = ", ".join(map(label, games))
+            found.append(f"left out of aggregates, since {reason}: {listed}")
     return found
 
 
-def _steps(study: Study, env: str) -> int:
-    return max((run.planned for run in study.counted if run.env == env), default=0)
+def _differing_steps(study: Study) -> list[str]:
+    for env in study.games:
+        if len({run.planned for run in study.counted if run.env == env}) > 1:
+            return ["runs of one game differ in their number of steps"]
+    return []
+
+
+def _few_seeds(study: Study) -> list[str]:
+    seeds = [len(scores) for agent in study.played for scores in study.normalised(agent)]
+    if not seeds or min(seeds) > 1:
+        return []
+    if max(seeds) == 1:
+        return ["one seed a game: there are no intervals"]
+    text = "their spread over seeds is unknown and intervals too narrow"
+    return [f"some games have one seed of an agent: {text}"]
 
 
 def _summary(study: Study, tables: Tables, warnings: list[str]) -> dict[str, Any]:
