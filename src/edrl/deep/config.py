@@ -15,13 +15,14 @@ from edrl.core.check import check_count, check_number, fail
 from edrl.core.imputation import STRATEGIES
 from edrl.core.statistics import Statistics
 from edrl.deep.networks import NetworkName
+from edrl.deep.objects import is_object_name, load_object
 
 PresetName = Literal["paper", "minatar", "classic", "quick"]
 
 THREADS = "PJRT_NPROC"
 """The environment variable that limits XLA's threads, on whose number sums depend."""
 
-AGENTS = {name.lower(): name for name in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive")}
+AGENTS = {n.lower(): n for n in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive", "IQN")}
 """Agents by their names on the command line."""
 
 
@@ -30,7 +31,8 @@ class Config:
     """A run of an agent. Steps are agent steps: in Atari one of them is four frames."""
 
     agent: str = "er-dqn"
-    """dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn or er-dqn-naive; or MODULE:NAME, statistics of your own."""
+    """dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn, er-dqn-naive or iqn; or MODULE:NAME, statistics or an agent of your
+    own."""
     env: str = "breakout"
     """An Atari game (breakout), a MinAtar game (minatar/breakout) or a Gymnasium id (CartPole-v1), which a module of
     your own may register (MODULE:ID)."""
@@ -42,7 +44,7 @@ class Config:
     """The range of returns for c51."""
     imputation: str | None = None
     """Another imputation strategy for the agent's statistics, e.g. scipy-root, the paper's own for er-dqn,
-    which is spread over as many processes as XLA has threads."""
+    which is spread over as many processes as XLA has threads; or MODULE:NAME of your own."""
     network: NetworkName = "nature"
     """nature or the smaller nips (84 x 84 frames), minatar (10 x 10 images) or mlp (vectors)."""
     steps: int = 50_000_000
@@ -95,8 +97,9 @@ class Config:
             raise fail("size", self.size, "dqn learns one statistic, the mean")
         if self.agent == "dqn" and self.cvar != 1:
             raise fail("cvar", self.cvar, "dqn learns a mean alone, and has no other returns to choose by")
-        if self.imputation is not None and self.imputation not in STRATEGIES:
-            raise fail("imputation", self.imputation, f"it must be one of {', '.join(STRATEGIES)}")
+        own = self.imputation is None or is_object_name(self.imputation)
+        if not own and self.imputation not in STRATEGIES:
+            raise fail("imputation", self.imputation, f"it must be one of {', '.join(STRATEGIES)}, or MODULE:NAME")
         counts = dict.fromkeys(
             ("steps", "replay", "update_every", "target_every", "batch", "n_step", "evaluate_steps", "log_every",
              "checkpoint_every", "envs"), 1,
@@ -145,7 +148,8 @@ class Config:
             return family
         if own or not hasattr(family, "taus"):
             raise fail("imputation", self.imputation, f"the statistics of {self.agent} have only one way to be imputed")
-        strategy: Any = STRATEGIES[self.imputation]
+        known = self.imputation in STRATEGIES
+        strategy: Any = STRATEGIES[self.imputation] if known else load_object("imputation", self.imputation)
         if hasattr(strategy, "processes"):  # SciPy's, solved row by row
             strategy = dataclasses.replace(strategy, processes=int(os.environ.get(THREADS) or os.cpu_count() or 1))
         kind: Any = type(family)

@@ -117,7 +117,7 @@ def _made(study: Study) -> list[str]:
     rows = [(*maker, str(count)) for maker, count in sorted(counts.items(), key=lambda item: -item[1])]
     parts = [page.table(("commit", "versions", "machine", "runs"), rows)] if rows else []
     if unknown:
-        parts.append(f'<p class="soft">{count(unknown, "run")} without a made.json: not known.</p>')
+        parts.append(f'<p class="soft">{count(unknown, "run")} without a provenance.json: not known.</p>')
     if sum(counts.values()) > len(study.runs) - unknown:
         parts.append('<p class="soft">Runs that were resumed elsewhere count with each that made them.</p>')
     return parts

@@ -18,9 +18,16 @@ _PAUSE = 0.2  # seconds, until it is seen that a run has ended
 
 
 def run_here(
-    study: Path, runs: Sequence[Planned], jobs: int, threads: int, look: Callable[[], None] = lambda: None
+    study: Path,
+    runs: Sequence[Planned],
+    jobs: int,
+    threads: int,
+    look: Callable[[], None] = lambda: None,
+    callbacks: Sequence[str] = (),
 ) -> list[str]:
     """Work on the runs, `jobs` at a time; returns the names of those that failed. `look` is called now and then.
+
+    `callbacks` watch each run: classes by their names, MODULE:NAME.
 
     Ctrl-C ends all of them after they have saved.
     """
@@ -32,7 +39,8 @@ def run_here(
             while waiting and free:
                 run = waiting.pop(0)
                 taken[run.name] = free.pop(0)
-                working[run.name] = _start(study, run.name, jobs, threads, taken[run.name])
+                command = [sys.executable, "-m", "edrl.study.worker", str(study), run.name, *callbacks]
+                working[run.name] = _start(study, run.name, command, jobs, threads, taken[run.name])
             time.sleep(_PAUSE)
             for name, process in list(working.items()):
                 if process.poll() is not None:
@@ -61,7 +69,9 @@ def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
     return [set(there[job * share : (job + 1) * share]) if share >= threads else None for job in range(jobs)]
 
 
-def _start(study: Path, name: str, jobs: int, threads: int, own: set[int] | None) -> "subprocess.Popen[bytes]":
+def _start(
+    study: Path, name: str, command: Sequence[str], jobs: int, threads: int, own: set[int] | None
+) -> "subprocess.Popen[bytes]":
     out = study / name
     # What one run has compiled, the others need not. Alone, a run would take three quarters of a GPU's memory.
     shared = {"JAX_COMPILATION_CACHE_DIR": str(study.absolute() / "compiled")}
@@ -70,7 +80,7 @@ def _start(study: Path, name: str, jobs: int, threads: int, own: set[int] | None
     out.mkdir(parents=True, exist_ok=True)
     with (out / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "edrl.study.worker", str(study), name],
+            command,
             env={**shared, **os.environ, THREADS: str(threads)},
             stdin=subprocess.PIPE,
             stdout=log,

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.calibration import Calibration
+from edrl.deep.calibration import CALIBRATION, Calibration
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
-from edrl.deep.run import CALIBRATION
 from edrl.study.tables import Table
 from edrl.study.timing import Timing, timing_of
 from edrl.study.work import is_done, numbers, steps_done
@@ -99,7 +98,7 @@ def read_run(path: Path, planned: Mapping[Key, int]) -> RunResult:
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
     steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
     calibration = numbers(path / "calibration.csv", CALIBRATION)
-    made = read_json(path / "made.json") if (path / "made.json").exists() else []
+    made = read_json(path / "provenance.json") if (path / "provenance.json").exists() else []
     goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
     reached = max([steps_done(path), *steps.tolist()])
     ended = is_done(path, ".", dataclasses.replace(config, steps=goal))

@@ -5,12 +5,15 @@ import dataclasses
 import json
 import os
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from edrl.core.check import fail
-from edrl.deep.checkpoint import found, write_text
+from edrl.deep.callbacks import Callback
+from edrl.deep.checkpoint import found, is_finished, write_text
 from edrl.deep.config import Config, read_config
-from edrl.deep.train import resume, train
+from edrl.deep.objects import load_object
+from edrl.deep.training import resume, train
 from edrl.study.locks import Taken, locked
 from edrl.study.plan import read_plan
 from edrl.study.tables import Table
@@ -19,9 +22,10 @@ _FAILURE = "failed.txt"
 _TAIL = 4096  # bytes, in which there is a whole row
 
 
-def work(study: Path, name: str, patience: float = 180.0) -> None:
+def work(study: Path, name: str, patience: float = 180.0, callbacks: Sequence[str] = ()) -> None:
     """Bring a run of a study to its end, from its last checkpoint if there is one.
 
+    `callbacks` are classes of callbacks by their names, MODULE:NAME, which other processes can be told.
     What goes wrong is written to the run's `failed.txt` and raised. `patience`: one who has just died elsewhere may not
     have let go of the run yet; on NFS that takes a lease's 90 seconds.
     """
@@ -29,7 +33,7 @@ def work(study: Path, name: str, patience: float = 180.0) -> None:
     out = study / name
     try:
         with locked(out / "lock", patience):
-            _train(config, out)
+            _train(config, out, [load_object("callbacks", one)() for one in callbacks])
     except Taken as error:
         note_failure(out, str(error))
         raise
@@ -58,36 +62,30 @@ def forget_failure(out: Path) -> None:
     (out / _FAILURE).unlink(missing_ok=True)
 
 
-def _train(config: Config, out: Path) -> None:
+def _train(config: Config, out: Path, callbacks: Sequence[Callback]) -> None:
     if found(out):
         begun = read_config(out)
         if dataclasses.replace(begun, steps=config.steps) != config:
             raise fail("run", str(out), "it was begun with other settings than those of the study")
-        resume(out, steps=max(begun.steps, config.steps), older=True)  # somebody may have made it longer
+        longer = max(begun.steps, config.steps)  # somebody may have made it longer
+        resume(out, steps=longer, older=True, callbacks=callbacks)
     else:
-        train(config, out)
+        train(config, out, callbacks=callbacks)
 
 
 def is_done(study: Path, name: str, config: Config) -> bool:
     """Whether a run has reached its last step; if its checkpoints have been deleted, its metrics say so."""
     out = study / name
-    if (out / f"checkpoint-{config.steps:012d}" / "manifest.json").exists():
-        # One that was stopped during its last evaluation has still to make it.
-        return not config.evaluation_at(config.steps) or _evaluated(out) >= config.steps
-    kept = found(out)
-    if kept and kept[0].name > f"checkpoint-{config.steps:012d}":
-        return True  # somebody has gone on with it
+    finished = is_finished(out, config.steps)
+    if finished is not None:
+        return finished
     last = config.steps // config.log_every * config.log_every
-    return not kept and steps_done(out) >= last > 0 and read_config(out).steps == config.steps
+    return steps_done(out) >= last > 0 and read_config(out).steps == config.steps
 
 
 def steps_done(out: Path) -> int:
     """How far a run has come, as its metrics say."""
     return int(last_row(out / "metrics.csv").get("step", 0) or 0)
-
-
-def _evaluated(out: Path) -> int:
-    return int(last_row(out / "evaluations.csv").get("step", 0))
 
 
 def last_row(path: Path) -> dict[str, str]:
@@ -126,6 +124,6 @@ def numbers(path: Path, names: tuple[str, ...]) -> Table:
 def machine_of(out: Path) -> str:
     """Where a run was worked on last."""
     try:
-        return str(json.loads((out / "made.json").read_text())[-1]["machine"]["host"])
+        return str(json.loads((out / "provenance.json").read_text())[-1]["machine"]["host"])
     except FileNotFoundError:
         return ""
