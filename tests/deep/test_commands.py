@@ -195,7 +195,7 @@ def test_ctrl_c_gives_no_traceback(
     def interrupted(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edrl.cli.evaluate.evaluate", interrupted)
+    monkeypatch.setattr("edrl.cli.evaluate.play", interrupted)
     monkeypatch.setattr(sys, "argv", ["edrl", "evaluate", str(run)])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -83,10 +83,10 @@ def test_a_node_dies_and_nothing_is_lost(graceful: bool, tmp_path: Path) -> None
     assert all(finished(there / run.name, run.config) for run in runs)
     assert contents(there, runs) == contents(here, runs)
     # The killed run went on from its checkpoint, not from zero.
-    begun = [(there / run.name / "made.json").read_text().count('"commit"') for run in runs]
+    begun = [(there / run.name / "provenance.json").read_text().count('"commit"') for run in runs]
     assert sorted(begun) == [1, 1, 2]
     resumed = next(run for run, count in zip(runs, begun, strict=True) if count == 2)
-    assert '"step": 0' not in (there / resumed.name / "made.json").read_text()
+    assert '"step": 0' not in (there / resumed.name / "provenance.json").read_text()
 
 
 def test_a_worker_that_is_told_to_end_goes_on_elsewhere(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_worker_that_is_told_to_end_goes_on_elsewhere(tmp_path: Path) -> None:
         teller.join()
     assert len(told) == 1
     assert finished(study / run.name, run.config)
-    assert (study / run.name / "made.json").read_text().count('"commit"') == 2
+    assert (study / run.name / "provenance.json").read_text().count('"commit"') == 2
 
 
 @pytest.mark.parametrize(

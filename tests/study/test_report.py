@@ -12,13 +12,13 @@ from tests.report.test_page import Collector
 
 from edrl import cli
 from edrl.cli.report import Report
+from edrl.deep.calibration import CALIBRATION
 from edrl.deep.config import Config, preset
 from edrl.report import study_figures, style
 from edrl.report.result_tables import measure
 from edrl.report.study_report import write_report
 from edrl.study.plan import Planned, write_plan
 from edrl.study.results import random_scores, read_study
-from edrl.study.runs import CALIBRATION
 from edrl.study.tables import read_csv, select, write_csv
 
 STEPS = 1000
@@ -65,7 +65,7 @@ def write_run(
             "versions": {"jax": "0.10"},
             "machine": {"host": "secret-host", "cores": 2},
         }
-        (out / "made.json").write_text(json.dumps([maker]))
+        (out / "provenance.json").write_text(json.dumps([maker]))
     return out
 
 
@@ -378,7 +378,7 @@ def test_one_run_is_enough(tmp_path: Path) -> None:
     for words in (
         "One seed a game: there are no intervals", "It takes two agents", "No run has compared its distributions",
         "Absent: no run has a timing.csv",
-        "1 run without a made.json", "0 is the lowest evaluation in this report", "no plan (suite.json)",
+        "1 run without a provenance.json", "0 is the lowest evaluation in this report", "no plan (suite.json)",
     ):  # fmt: skip
         assert words in text
     assert select(report.aggregates, measure="IQM")["value"][0] == 1
@@ -398,7 +398,7 @@ def test_an_agent_with_another_imputation_is_one_of_its_own(tmp_path: Path) -> N
 
 def passed(run: Path, **given: str) -> None:
     """As if statistics or an environment had been passed to `train`."""
-    (run / "made.json").write_text(json.dumps([{"commit": None, **given}]))
+    (run / "provenance.json").write_text(json.dumps([{"commit": None, **given}]))
 
 
 def test_what_was_passed_beside_a_config_is_what_was_run(tmp_path: Path) -> None:
@@ -508,7 +508,7 @@ def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"config\.json cannot be read"):
         write_report([tmp_path / "b"], tmp_path / "out")
     for damaged in (
-        tmp_path / "c" / "pong" / "dqn" / "seed-0" / "made.json",
+        tmp_path / "c" / "pong" / "dqn" / "seed-0" / "provenance.json",
         tmp_path / "c" / "suite.json",
     ):
         damaged.write_text("{")

@@ -18,7 +18,7 @@ import pytest
 from edrl.cli.suite import Suite
 from edrl.deep.checkpoint import found, write_text
 from edrl.deep.config import Config, preset
-from edrl.deep.train import resume
+from edrl.deep.training import resume
 from edrl.study import estimate as estimates
 from edrl.study import local, machine
 from edrl.study.estimate import estimate, fitting_jobs, sizes_of
@@ -445,7 +445,7 @@ def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(
         raise SystemExit
 
     with monkeypatch.context() as patched:
-        patched.setattr("edrl.deep.run.made_by", killed)
+        patched.setattr("edrl.deep.run.provenance", killed)
         with pytest.raises(SystemExit):
             work(tmp_path, run.name)
     assert (tmp_path / run.name / "config.json").exists()

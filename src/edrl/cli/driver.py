@@ -21,6 +21,7 @@ from edrl.study.ray_backend import run_on_ray
 from edrl.study.status import RunStatus, count_states, look_at
 from edrl.study.work import forget_failure
 
+_CALLBACKS = ("edrl.report.return_pictures:ReturnPictures",)  # that watch each run
 _SECONDS = 2.0  # between two looks at the runs
 _COLOURS = {"done": "green", "running": "cyan", "failed": "red", "waiting": "dim"}
 
@@ -134,8 +135,8 @@ class Driver:
                 live.update(_progress(statuses))
 
             if self.ray is None:
-                return run_here(self.out, left, jobs, self.cpus, look)
-            return run_on_ray(self.out, left, self.ray, self.cpus, self.gpus, look)
+                return run_here(self.out, left, jobs, self.cpus, look, _CALLBACKS)
+            return run_on_ray(self.out, left, self.ray, self.cpus, self.gpus, look, _CALLBACKS)
 
 
 def _show_estimate(

@@ -1,7 +1,6 @@
 """Everything that defines a run: one frozen record, which is the flags and config.json at once."""
 
 import dataclasses
-import importlib
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from edrl.core.check import fail
 from edrl.core.imputation import STRATEGIES
 from edrl.core.statistics import Statistics
 from edrl.deep.networks import NetworkName
+from edrl.deep.objects import load_object
 from edrl.deep.settings import AGENTS_OWN, RUNS_OWN, SETTINGS, Value
 from edrl.deep.variant import AGENTS, Changes, Variant
 
@@ -30,9 +30,9 @@ class Config:
     """A run of an agent. Steps are agent steps: in Atari one of them is four frames."""
 
     agent: str = "er-dqn"
-    """Which agent learns: dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn or er-dqn-naive, or
-    MODULE:NAME, statistics of your own. er-dqn[size=51,double] changes settings, and says so in
-    the agent's name."""
+    """Which agent learns: dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn, er-dqn-naive or iqn; or
+    MODULE:NAME, statistics or an agent of your own. er-dqn[size=51,double] changes settings, and
+    says so in the agent's name."""
     env: str = "breakout"
     """What is played: an Atari game (breakout), a MinAtar game (minatar/breakout) or a Gymnasium
     id (CartPole-v1), which a module of your own may register (MODULE:ID)."""
@@ -240,7 +240,7 @@ def read_config(run: Path) -> Config:
 def _imputation(name: str) -> Any:
     """An imputation by its name, or a user's own."""
     if name not in STRATEGIES:
-        return _imported("imputation", name)
+        return load_object("imputation", name)
     imputation: Any = STRATEGIES[name]
     if hasattr(imputation, "processes"):  # SciPy's, solved row by row
         processes = int(os.environ.get(THREADS) or os.cpu_count() or 1)
@@ -248,19 +248,9 @@ def _imputation(name: str) -> Any:
     return imputation
 
 
-def _imported(argument: str, name: str) -> Any:
-    """What MODULE:NAME stands for."""
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        right = f"{error}; MODULE:NAME must be found in a module that can be imported from here"
-        raise fail(argument, name, right) from error
-
-
 def _own_statistics(name: str, size: int | None) -> Statistics:
     """Statistics of a user's own, MODULE:NAME: an object, or what makes one of a size."""
-    found = _imported("agent", name)
+    found = load_object("agent", name)
     if callable(found) and not isinstance(found, Statistics):
         found = _made(name, found, size)
     elif size is not None:

@@ -24,7 +24,7 @@ from edrl.deep.settings import (
 
 AGENTS = {
     name.lower(): name
-    for name in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive")
+    for name in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive", "IQN")
 }
 """The named agents: as they are typed, and as people write them. Tables keep this order."""
 

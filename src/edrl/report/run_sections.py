@@ -79,7 +79,7 @@ def _made(study: Study) -> list[str]:
     rows = [(*maker, str(number)) for maker, number in most_first]
     parts = [page.table(("commit", "versions", "machine", "runs"), rows)] if rows else []
     if unknown:
-        text = f"{count(unknown, 'run')} without a made.json: not known."
+        text = f"{count(unknown, 'run')} without a provenance.json: not known."
         parts.append(f'<p class="soft">{text}</p>')
     if sum(counts.values()) > len(study.runs) - unknown:
         text = "Runs that were resumed elsewhere count with each that made them."

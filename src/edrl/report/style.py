@@ -36,6 +36,7 @@ COLOURS: dict[str, str] = {
     "ER-DQN": "#009E73",
     "ER-DQN (scipy-root)": "#56B4E9",
     "ER-DQN-naive": "#D55E00",
+    "IQN": "#CC79A7",
     "bound": "#000000",
 }
 MARKERS: dict[str, str] = {
@@ -57,6 +58,7 @@ MARKERS: dict[str, str] = {
     "QR-DQN-imputation": "s",
     "ER-DQN": "s",
     "ER-DQN-naive": "^",
+    "IQN": "P",
 }
 
 

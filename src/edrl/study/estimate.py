@@ -15,11 +15,12 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from edrl.deep.agents import Agent, build_agent
 from edrl.deep.checkpoint import KEPT
 from edrl.deep.config import THREADS, Config
-from edrl.deep.environments import make
+from edrl.deep.environments import Environment, make
+from edrl.deep.learner import Adam, new_learner
 from edrl.deep.run import Run
-from edrl.deep.trained import build_agent
 from edrl.deep.variant import Variant
 from edrl.study.machine import core_count, free_memory
 from edrl.study.plan import Planned
@@ -80,13 +81,18 @@ def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
 def sizes_of(config: Config) -> Sizes:
     """Of one run: replay memory in main memory and on disk, and the checkpoints that are kept."""
     environment = make(config.env, seed=0)
-    frame = (
-        int(np.prod(environment.frame_shape)) * np.dtype(environment.frame_dtype).itemsize
-        + _OTHER_FIELDS
-    )
-    agent = build_agent(config, environment)
+    sizes = sizes_with(config, environment, build_agent(config, environment))
     environment.close()
-    learner = jax.eval_shape(lambda: agent.init(jax.random.key(0)))  # a GPU is for the runs
+    return sizes
+
+
+def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
+    """Of one run, whose environment and agent are there already."""
+    pixels = int(np.prod(environment.frame_shape))
+    frame = pixels * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
+    adam = Adam(config.learning_rate, config.adam_epsilon)
+    # Shapes alone: a GPU is for the runs.
+    learner = jax.eval_shape(lambda: new_learner(agent, adam, jax.random.key(0)))
     parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
     # On disk the older checkpoint needs what has left the memory since, while the next one is being
     # written.
@@ -171,7 +177,7 @@ def _measure(config: Config) -> float:
         begin, began = time.perf_counter(), run.step
         while time.perf_counter() < begin + _SECONDS or (run.step - began) % unit:
             run.advance()
-        jax.block_until_ready(run.learner)
+        jax.block_until_ready(run.state.learner)
         return (run.step - began) / (time.perf_counter() - begin)
 
 

@@ -23,9 +23,12 @@ def run_here(
     jobs: int,
     threads: int,
     look: Callable[[], None] = lambda: None,
+    callbacks: Sequence[str] = (),
 ) -> list[str]:
     """Work on the runs, `jobs` at a time; returns the names of those that failed. `look` is
     called now and then.
+
+    `callbacks` watch each run: classes by their names, MODULE:NAME.
 
     Ctrl-C ends all of them after they have saved.
     """
@@ -37,7 +40,15 @@ def run_here(
             while waiting and free:
                 run = waiting.pop(0)
                 taken[run.name] = free.pop(0)
-                working[run.name] = _start(study, run.name, jobs, threads, taken[run.name])
+                command = [
+                    sys.executable,
+                    "-m",
+                    "edrl.study.worker",
+                    str(study),
+                    run.name,
+                    *callbacks,
+                ]
+                working[run.name] = _start(study, run.name, command, jobs, threads, taken[run.name])
             time.sleep(_PAUSE)
             for name, process in list(working.items()):
                 if process.poll() is not None:
@@ -70,7 +81,7 @@ def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
 
 
 def _start(
-    study: Path, name: str, jobs: int, threads: int, own: set[int] | None
+    study: Path, name: str, command: Sequence[str], jobs: int, threads: int, own: set[int] | None
 ) -> "subprocess.Popen[bytes]":
     out = study / name
     # What one run has compiled, the others need not. Alone, a run would take three quarters of a
@@ -81,7 +92,7 @@ def _start(
     out.mkdir(parents=True, exist_ok=True)
     with (out / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "edrl.study.worker", str(study), name],
+            command,
             env={**shared, **os.environ, THREADS: str(threads)},
             stdin=subprocess.PIPE,
             stdout=log,

@@ -5,7 +5,7 @@ import json
 import os
 from pathlib import Path
 
-from edrl.deep.checkpoint import found
+from edrl.deep.checkpoint import is_finished
 from edrl.deep.config import Config, read_config
 from edrl.study.tables import Table
 
@@ -17,16 +17,11 @@ def finished(out: Path, config: Config) -> bool:
 
     The last checkpoint decides. Where none is kept, the tables of the run do.
     """
-    kept = found(out)
-    if not kept:
-        written = tables_finished(config, steps_done(out), _evaluated(out))
-        return written and read_config(out).steps == config.steps
-    last = f"checkpoint-{config.steps:012d}"
-    if kept[0].name != last:
-        return kept[0].name > last  # somebody has gone on with it
-    # A run that was stopped during its last evaluation has still to make it.
-    evaluated = not config.evaluation_at(config.steps) or _evaluated(out) >= config.steps
-    return evaluated and (kept[0] / "manifest.json").exists()
+    saved = is_finished(out, config.steps)
+    if saved is not None:
+        return saved
+    written = tables_finished(config, steps_done(out), _evaluated(out))
+    return written and read_config(out).steps == config.steps
 
 
 def tables_finished(config: Config, logged: int, evaluated: int) -> bool:
@@ -87,6 +82,6 @@ def _entries(head: list[str], row: list[str], names: tuple[str, ...]) -> list[fl
 def machine_of(out: Path) -> str:
     """The machine that a run was worked on last."""
     try:
-        return str(json.loads((out / "made.json").read_text())[-1]["machine"]["host"])
+        return str(json.loads((out / "provenance.json").read_text())[-1]["machine"]["host"])
     except FileNotFoundError:
         return ""

@@ -25,6 +25,7 @@ def run_on_ray(
     cpus: int,
     gpus: float = 0.0,
     look: Callable[[], None] = lambda: None,
+    callbacks: Sequence[str] = (),
 ) -> list[str]:
     """Work on the runs as tasks with the CPUs, GPUs and memory that they need.
 
@@ -54,9 +55,8 @@ def run_on_ray(
             ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)}
         )
         for run in runs:
-            names[
-                task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus)
-            ] = run.name
+            given = study.absolute(), run.name, cpus, gpus, tuple(callbacks)
+            names[task.options(memory=memory[run.name]).remote(*given)] = run.name
         waiting, failed = list(names), list[str]()
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -97,7 +97,7 @@ def _warn_of_waiting(nodes: Sequence[dict[str, Any]], needed: dict[str, float]) 
         )
 
 
-def _work(study: Path, name: str, threads: int, gpus: float) -> None:
+def _work(study: Path, name: str, threads: int, gpus: float, callbacks: Sequence[str]) -> None:
     # XLA reads both at the first computation, which is still to come.
     os.environ[THREADS] = str(threads)
     if 0 < gpus < 1:
@@ -105,7 +105,7 @@ def _work(study: Path, name: str, threads: int, gpus: float) -> None:
             "XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}"
         )  # alone, a run would take 0.75
     try:
-        work(study, name)
+        work(study, name, callbacks=callbacks)
     except KeyboardInterrupt as stop:
         if stop.args != (signal.SIGTERM,):
             raise  # Ray's own way to cancel a task

@@ -7,20 +7,19 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edrl.core.check import fail
+from edrl.deep import environments
 from edrl.deep.config import Config
+from edrl.deep.environments import scores_of
 from edrl.deep.variant import Variant
-from edrl.study import atari57
 from edrl.study.identity import Record, labels_of, told_apart
 from edrl.study.plan import PLAN, read_plan
 from edrl.study.runs import RUNS, Key, PlannedRun, RunResult, read_run, read_runs
-from edrl.study.tables import read_csv
 
 
 @dataclass(frozen=True)
@@ -239,32 +238,22 @@ def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
 def random_scores() -> dict[str, float]:
     """Of an agent that plays at random: the paper's for Atari; the means of 1,000 episodes, by
     benchmarks/random_scores.py, for MinAtar."""
-    measured, listed = (
-        read_csv(Path(str(files("edrl.study") / "data" / "minatar5.csv"))),
-        atari57.games(),
-    )
-    return {
-        **dict(zip(measured["env"], measured["random"], strict=True)),
-        **dict(zip(listed["game"], map(float, listed["random"]), strict=True)),
-    }
+    known = {name: scores_of(name).random for name in environments.names()}
+    return {name: score for name, score in known.items() if score is not None}
 
 
 def _scale(env: str, study: Study) -> Scale:
-    known = atari57.games()
-    if env in known["game"]:
-        row = known["game"].index(env)
-        return Scale(
-            float(known["random"][row]), float(known["human"][row]), "random agent", "human"
-        )
+    known = scores_of(env)
+    if known.random is not None and known.human is not None:
+        return Scale(known.random, known.human, "random agent", "human")
     finals = {
         agent: [run.final for run in study.counted if run.key[:2] == (agent, env)]
         for agent in study.agents
     }
     means = {agent: float(np.mean(scores)) for agent, scores in finals.items() if scores}
     best = max(means, key=lambda agent: means[agent])
-    measured = random_scores()
-    if env in measured:
-        zero, zero_is = measured[env], "random agent (measured)"
+    if known.random is not None:
+        zero, zero_is = known.random, "random agent (measured)"
     else:
         zero = min(float(run.scores.min()) for run in study.counted if run.env == env)
         zero_is = "lowest evaluation in this report"

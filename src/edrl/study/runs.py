@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.calibration import Calibration
+from edrl.deep.calibration import CALIBRATION, Calibration
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
 from edrl.study.identity import Record
@@ -26,7 +26,6 @@ from edrl.study.timing import Timing, timing_of
 LAST = 3  # evaluations that make a run's final score
 RUNS = "runs.json"
 VERSION = 2
-CALIBRATION = ("step", *(field.name for field in dataclasses.fields(Calibration)))
 
 Key = tuple[str, str, int]
 """What tells runs apart: the agent's label, game, seed."""
@@ -113,7 +112,7 @@ def read_run(path: Path, goals: Goals) -> RunResult:
     """The run in a directory; plans may have grown since it was begun."""
     config = read_config(path)
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
-    made = read_json(path / "made.json") if (path / "made.json").exists() else []
+    made = read_json(path / "provenance.json") if (path / "provenance.json").exists() else []
     goal = max(config.steps, goals.get((Record.of(config), config.env, config.seed), 0))
     return RunResult(
         path=path,

@@ -1,5 +1,7 @@
-"""`python -m edrl.study.worker STUDY NAME`: a process for one run, which ends with the one that
-started it."""
+"""`python -m edrl.study.worker STUDY NAME [CALLBACK ...]`: a process for one run.
+
+It ends with the process that started it.
+"""
 
 import os
 import signal
@@ -22,7 +24,8 @@ def _end_with_parent() -> None:
 def main() -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        work(Path(sys.argv[1]), sys.argv[2])
+        study, name, *callbacks = sys.argv[1:]
+        work(Path(study), name, callbacks=callbacks)
     except KeyboardInterrupt:
         return 130
     return 0
