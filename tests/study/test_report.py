@@ -12,6 +12,7 @@ from tests.report.test_page import Collector
 
 from edrl import cli
 from edrl.cli.report import Report
+from edrl.deep import checkpoint
 from edrl.deep.calibration import CALIBRATION
 from edrl.deep.config import Config, preset
 from edrl.report import study_figures, style
@@ -440,7 +441,9 @@ def test_a_run_that_is_shorter_than_what_it_logs_can_be_finished(tmp_path: Path)
     )
     assert read_study([run]).unfinished
     (run / f"checkpoint-{STEPS:012d}").mkdir()
-    (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text("{}")
+    (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text(
+        json.dumps({"version": checkpoint.VERSION, "step": STEPS, "finished": True})
+    )
     assert not read_study([run]).unfinished
 
 

@@ -168,6 +168,8 @@ class Replay:
         self, times: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"] | int = 0
     ) -> Shaped[np.ndarray, "batch ..."]:
         """What an agent saw at the given times."""
+        if self.stack == 1:
+            return self.frames[self.place(times, lanes)]
         back = times[:, None] - np.arange(self.stack - 1, -1, -1)  # oldest first
         place = self.place(back, np.asarray(lanes)[..., None])
         return stacked(self.frames[place], self.starts[place])

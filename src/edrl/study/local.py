@@ -40,15 +40,9 @@ def run_here(
             while waiting and free:
                 run = waiting.pop(0)
                 taken[run.name] = free.pop(0)
-                command = [
-                    sys.executable,
-                    "-m",
-                    "edrl.study.worker",
-                    str(study),
-                    run.name,
-                    *callbacks,
-                ]
-                working[run.name] = _start(study, run.name, command, jobs, threads, taken[run.name])
+                working[run.name] = _start(
+                    study, run.name, jobs, threads, taken[run.name], callbacks
+                )
             time.sleep(_PAUSE)
             for name, process in list(working.items()):
                 if process.poll() is not None:
@@ -81,7 +75,12 @@ def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
 
 
 def _start(
-    study: Path, name: str, command: Sequence[str], jobs: int, threads: int, own: set[int] | None
+    study: Path,
+    name: str,
+    jobs: int,
+    threads: int,
+    own: set[int] | None,
+    callbacks: Sequence[str] = (),
 ) -> "subprocess.Popen[bytes]":
     out = study / name
     # What one run has compiled, the others need not. Alone, a run would take three quarters of a
@@ -92,7 +91,7 @@ def _start(
     out.mkdir(parents=True, exist_ok=True)
     with (out / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "edrl.study.worker", str(study), name, *callbacks],
             env={**shared, **os.environ, THREADS: str(threads)},
             stdin=subprocess.PIPE,
             stdout=log,
