@@ -19,8 +19,8 @@ from edrl.deep.callbacks import Row, TensorBoard
 from edrl.deep.environments import make, names, register, scores_of
 from edrl.deep.tables import TABLES
 from edrl.study.plan import plan
+from edrl.study.progress import finished
 from edrl.study.results import read_study
-from edrl.study.work import is_done
 
 HERE = Path(__file__).parent
 PROBE: dict[str, Any] = {
@@ -211,8 +211,8 @@ def test_a_checkpoint_is_the_tree_of_a_run(tmp_path: Path) -> None:
     assert roots | {"replay"} == fields  # a uniform replay memory has nothing but its files
     manifest = json.loads((tmp_path / "run" / "checkpoint-000000000100" / "manifest.json").read_text())
     assert manifest["finished"]
-    assert is_done(tmp_path, "run", dataclasses.replace(SMALL, steps=100))
-    assert not is_done(tmp_path, "run", SMALL)
+    assert finished(tmp_path / "run", dataclasses.replace(SMALL, steps=100))
+    assert not finished(tmp_path / "run", SMALL)
 
 
 def test_an_agent_that_says_nothing_more_is_chosen_by_its_mean_and_logs_its_loss(tmp_path: Path) -> None:
