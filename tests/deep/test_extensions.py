@@ -98,7 +98,7 @@ def test_a_suite_of_ones_own_is_trained_planned_and_reported(
     study = read_study([tmp_path])
     scale = study.scales[env]
     assert (scale.zero, scale.one, scale.one_is) == (2.5, 5.0, "human")
-    np.testing.assert_allclose(study.normalised("ER-DQN"), [[1.0]])
+    np.testing.assert_allclose(study.normalised(study.agents[0]), [[1.0]])
 
 
 def test_suites_say_what_others_score(monkeypatch: pytest.MonkeyPatch) -> None:
