@@ -50,4 +50,4 @@ def _go_on(training: Run) -> Any:
     until = training.step + _STEPS
     while training.step < until:
         training.advance()
-    return jax.block_until_ready(training.learner)
+    return jax.block_until_ready(training.state.learner)

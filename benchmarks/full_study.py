@@ -103,14 +103,14 @@ def _act_seconds(steps: int = 300) -> float:
     """Of choosing an action on this machine's CPU."""
     import jax
 
-    from edrl.deep.run import build_agent
+    from edrl.deep.agents import build_agent
+    from edrl.deep.learner import GreedyPolicy
 
-    environment = make("pong", seed=0)
-    agent = build_agent(CONFIG, environment)
-    online = agent.init(jax.random.key(0)).online
+    agent = build_agent(CONFIG, make("pong", seed=0))
+    policy = GreedyPolicy(agent, agent.init(jax.random.key(0)), stream=0)
     observation = np.zeros((1, 84, 84, 4), np.uint8)
-    np.asarray(agent.greedy(online, observation))  # compiles
+    policy(observation)  # compiles
     began = time.perf_counter()
     for _ in range(steps):
-        np.asarray(agent.greedy(online, observation))
+        policy(observation)
     return (time.perf_counter() - began) / steps

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 
 from benchmarks.timing import seconds
-from edrl.deep.agent import Agent
+from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config
+from edrl.deep.learner import Adam, new_learner, seed_of, update
 from edrl.deep.networks import network_for
 from edrl.deep.replay import Batch
 
@@ -29,26 +30,26 @@ def run() -> dict[str, Any]:
     rewards, discounts = rng.normal(size=32).astype(np.float32), np.full(32, 0.99, np.float32)
     batch = Batch(frames[0], rng.integers(0, _ACTIONS, 32), rewards, discounts, frames[1])
     updates = {name: _updater(config, batch) for name, config in AGENTS.items()}
-    for update in updates.values():
-        update()  # compiles
+    for step in updates.values():
+        step()  # compiles
     times: dict[str, list[float]] = {name: [] for name in updates}
     for _ in range(_ROUNDS):
-        for name, update in updates.items():
-            times[name].append(seconds(update, _REPEAT))
+        for name, step in updates.items():
+            times[name].append(seconds(step, _REPEAT))
     return {name: _against(times[name], times["DQN"]) for name in updates}
 
 
 def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
     family = config.family()
     network = network_for("nature", (84, 84, 4), _ACTIONS, family.num_outputs, 1 / 255)
-    agent = Agent(family, network, config.learning_rate, config.adam_epsilon)
-    state = [agent.init(jax.random.key(0))]
+    agent, adam = StatisticsAgent(family, network), Adam(config.learning_rate, config.adam_epsilon)
+    state, seed = [new_learner(agent, adam, jax.random.key(0))], seed_of(0, 0)
 
-    def update() -> Any:
-        state[0], loss = agent.update(state[0], batch)
-        return state[0].online, loss
+    def step() -> Any:
+        state[0], losses = update(agent, adam, state[0], batch, seed)
+        return state[0].online, losses
 
-    return update
+    return step
 
 
 def _against(times: list[float], reference: list[float]) -> dict[str, float]:

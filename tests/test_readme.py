@@ -14,7 +14,7 @@ from benchmarks.random_scores import EPISODES
 from benchmarks.random_scores import scores as random_scores
 
 import edrl
-import edrl.deep.agent
+import edrl.deep.agents
 import edrl.deep.config
 import edrl.deep.environments.atari
 import edrl.tabular

@@ -32,7 +32,7 @@ def main(game: str, agent: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         run = Run(config, Path(directory) / "run")
         run.begin()
-        gate = Gate(task, ("edrl", "jax"), settle=lambda: jax.block_until_ready(run.learner))
+        gate = Gate(task, ("edrl", "jax"), settle=lambda: jax.block_until_ready(run.state.learner))
         while True:
             run.advance()
             gate.step()

@@ -1,7 +1,8 @@
-"""Brings the report on a study into the documentation: `python docs/results/update.py NAME REPORT [SEARCH]`.
+"""Brings the report on a study into the documentation.
 
-Copies the runs, tables and pictures that `edrl report` wrote to docs/results/NAME, with the search.csv of `edrl search`
-if there was one, and writes the tables of docs/results/NAME.md between its marks, without paths of run directories.
+`python docs/results/update.py NAME REPORT [SEARCH]` copies the runs, tables and pictures that
+`edrl report` wrote to docs/results/NAME, with the search.csv of `edrl search` if there was one. It
+writes the tables of docs/results/NAME.md between its marks, without paths of run directories.
 """
 
 import shutil
@@ -12,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from edrl.deep.config import in_order
 from edrl.report.study_figures import label
 from edrl.study.runs import RUNS, read_runs
 from edrl.study.search import best, means
@@ -20,7 +20,8 @@ from edrl.study.tables import Table, read_csv, select, write_csv
 
 RESULTS = Path(__file__).parent
 TABLES, PICTURES = ("games", "curves", "scores", "speed"), ("curves",)
-COMPARED = ("aggregates", "improvement"), ("aggregates", "improvement-pairs")  # of several games and seeds
+# Of several games and seeds:
+COMPARED = ("aggregates", "improvement"), ("aggregates", "improvement-pairs")
 BEGIN, END = "<!-- tables: written by docs/results/update.py -->", "<!-- end of tables -->"
 
 
@@ -65,6 +66,11 @@ def _compared(games: Table) -> bool:
     return len(set(games["env"])) > 1 and max(games["seeds"]) > 1
 
 
+def _agents(rows: Table) -> list[str]:
+    """The agents of a table, in the order in which the report wrote them."""
+    return list(dict.fromkeys(rows["agent"]))
+
+
 def _markdown(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -78,18 +84,22 @@ def _progress(name: str) -> str:
     planned = max(len(rows["agent"]), len(read_runs(runs)[1]) if runs.exists() else 0)
     if finished == planned:
         return f"{finished} runs of {steps:,} agent steps.\n"
-    return f"**{finished} of {planned} runs** have come to {steps:,} agent steps so far; the others do not count.\n"
+    so_far = f"**{finished} of {planned} runs** have come to {steps:,} agent steps so far"
+    return f"{so_far}; the others do not count.\n"
 
 
 def _games(rows: Table) -> str:
     """Final and highest scores: the mean over seeds, with its standard error."""
-    agents = in_order(set(rows["agent"]))
+    agents = _agents(rows)
     lines = []
     for env in dict.fromkeys(rows["env"]):
         found = [select(rows, env=env, agent=agent) for agent in agents]
-        lines.append([label(env), *(f"{_score(one, 'final')}; {_score(one, 'maximum')}" for one in found)])
+        scores = [f"{_score(one, 'final')}; {_score(one, 'maximum')}" for one in found]
+        lines.append([label(env), *scores])
     fewest, most = min(rows["seeds"]), max(rows["seeds"])
-    seeds = f"{most} seed{'' if most == 1 else 's'}" if fewest == most else f"{fewest} to {most} seeds"
+    seeds = (
+        f"{most} seed{'' if most == 1 else 's'}" if fewest == most else f"{fewest} to {most} seeds"
+    )
     text = f"Scores of evaluations: the mean of the last three; the highest. Means over {seeds}"
     text += " ± standard error" if most > 1 else ""
     return f"{text}:\n\n{_markdown(['', *agents], lines)}"
@@ -104,31 +114,38 @@ def _score(row: dict[str, np.ndarray], kind: str) -> str:
 
 def _aggregates(rows: Table) -> str:
     measures = list(dict.fromkeys(rows["measure"]))
-    lines = [
-        [agent, *(_interval(select(rows, agent=agent, measure=measure), "value") for measure in measures)]
-        for agent in in_order(set(rows["agent"]))
-    ]
-    return f"Normalised final scores over all games [95 % interval]:\n\n{_markdown(['', *measures], lines)}"
+    lines = []
+    for agent in _agents(rows):
+        found = [select(rows, agent=agent, measure=measure) for measure in measures]
+        lines.append([agent, *(_interval(one, "value") for one in found)])
+    table = _markdown(["", *measures], lines)
+    return f"Normalised final scores over all games [95 % interval]:\n\n{table}"
 
 
 def _improvement(rows: Table) -> str:
-    agents = in_order(set(rows["agent"]))
+    agents = _agents(rows)
     lines = []
     for agent in agents:
         pairs = [select(rows, agent=agent, other=other) for other in agents]
-        lines.append([agent, *("" if not len(pair["agent"]) else _interval(pair, "probability") for pair in pairs)])
-    text = "Probability that a run of the agent in the row is better than one of the agent in the column, on a game"
-    return f"{text} drawn at random [95 % interval]:\n\n{_markdown(['', *agents], lines)}"
+        lines.append([agent, *(_interval(pair, "probability") for pair in pairs)])
+    text = (
+        "Probability that a run of the agent in the row is better than one of the agent in the"
+        " column, on a game drawn at random [95 % interval]"
+    )
+    return f"{text}:\n\n{_markdown(['', *agents], lines)}"
 
 
 def _interval(row: dict[str, np.ndarray], name: str) -> str:
+    """A number with its interval; empty if there is none."""
+    if not len(row[name]):
+        return ""
     value, low, high = (float(row[column][0]) for column in (name, "low", "high"))
     return f"{value:.2f}" if low != low else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def _speed(rows: Table) -> str:
     lines = []
-    for agent in in_order(set(rows["agent"])):
+    for agent in _agents(rows):
         speeds = [float(speed) for speed in select(rows, agent=agent)["steps_per_second"]]
         lines.append([agent, _median(speeds, ",.0f")])
     text = "Agent steps a second, evaluations included, median over runs (least to most)"
@@ -136,14 +153,18 @@ def _speed(rows: Table) -> str:
 
 
 def _calibration(rows: Table) -> str:
-    """How wide the learnt laws are, of agents that learn more than a mean."""
-    agents = [agent for agent in in_order(set(rows["agent"])) if select(rows, agent=agent)["spread"].any()]
+    """How wide the learnt distributions are, of agents that learn more than a mean."""
+    agents = [agent for agent in _agents(rows) if select(rows, agent=agent)["spread"].any()]
     lines = []
     for env in dict.fromkeys(rows["env"]):
         found = [select(rows, env=env, agent=agent) for agent in agents]
-        lines.append([label(env), *(_median(one["spread"] / one["scatter"], ".2g") for one in found)])
-    text = "The learnt standard deviation of returns as a multiple of how far they scatter around what was expected"
-    return f"{text}, median over seeds (least to most):\n\n{_markdown(['', *agents], lines)}"
+        ratios = [_median(one["spread"] / one["scatter"], ".2g") for one in found]
+        lines.append([label(env), *ratios])
+    text = (
+        "The learnt standard deviation of returns as a multiple of how far they scatter around what"
+        " was expected, median over seeds (least to most)"
+    )
+    return f"{text}:\n\n{_markdown(['', *agents], lines)}"
 
 
 def _median(numbers: Any, form: str) -> str:
@@ -158,23 +179,31 @@ def _search(rows: Table) -> str:
     """Final scores of every value in each game, and what decides: their normalised mean."""
     values = sorted(set(rows["value"]), key=float)
     games = list(dict.fromkeys(rows["env"]))
-    averaged, chosen = means(rows), best(rows)
+    averaged = means(rows)
     lines = []
-    for agent, value in chosen.items():
-        finals = [[f"{select(rows, agent=agent, env=env, value=v)['final'][0]:.1f}" for v in values] for env in games]
-        decisive = [f"**{averaged[agent, v]:.2f}**" if v == value else f"{averaged[agent, v]:.2f}" for v in values]
-        lines.append([agent, *("; ".join(listed) for listed in (*finals, decisive))])
+    for agent, chosen in best(rows).items():
+        line = [agent]
+        for env in games:
+            found = [select(rows, agent=agent, env=env, value=value) for value in values]
+            line.append("; ".join(f"{one['final'][0]:.1f}" for one in found))
+        numbers = {value: f"{averaged[agent, value]:.2f}" for value in values}
+        numbers[chosen] = f"**{numbers[chosen]}**"
+        lines.append([*line, "; ".join(numbers.values())])
     tried = "; ".join(f"{value:g}" for value in values)
     text = f"The search: final scores with {tried}, and the mean of normalised ones"
-    return f"{text} (the best in bold):\n\n{_markdown(['', *map(label, games), 'normalised'], lines)}"
+    table = _markdown(["", *map(label, games), "normalised"], lines)
+    return f"{text} (the best in bold):\n\n{table}"
 
 
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     if not (RESULTS / f"{sys.argv[1]}.md").exists():
-        sys.exit(f"NAME = {sys.argv[1]!r} is not valid: write a page {sys.argv[1]}.md with the marks first")
+        sys.exit(f"NAME is {sys.argv[1]!r}: write a page {sys.argv[1]}.md with the marks first")
     for file in (Path(sys.argv[2], "data", "games.csv"), *map(Path, sys.argv[3:])):
         if not file.exists():
-            sys.exit(f"there is no {file}: REPORT is what `edrl report` wrote, SEARCH the search.csv of `edrl search`")
+            sys.exit(
+                f"there is no {file}: REPORT is what `edrl report` wrote, SEARCH the search.csv of"
+                " `edrl search`"
+            )
     update(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) == 4 else None)

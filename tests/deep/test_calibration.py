@@ -1,8 +1,9 @@
 """Learnt return distributions beside the returns that were got."""
 
-from types import SimpleNamespace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from edrl.core.particles import Particles
 from edrl.deep import calibration
+from edrl.deep.agents import Agent
 from edrl.deep.calibration import UNKNOWN, Returns
 from edrl.deep.environments import Step
 from edrl.deep.play import Moment
@@ -20,7 +22,8 @@ STEPS = st.tuples(st.sampled_from([-1.0, 0.0, 2.0]), st.sampled_from(["goes on",
 
 def moment(seen: float, reward: float, how: str, action: int = 0) -> Moment:
     ends = {"goes on": (False, False), "terminal": (True, True), "lost life": (True, False), "truncated": (False, True)}
-    return Moment(0, np.array([seen]), action, Step(NONE, reward, reward, *ends[how]))
+    after = Step(NONE, reward, reward, *ends[how])
+    return Moment(0, 0, np.array([seen]), NONE, False, action, after, 0.0)
 
 
 @given(played=st.lists(STEPS, min_size=1, max_size=30), gamma=st.sampled_from([0.0, 0.5, 0.9]), every=st.integers(1, 4))
@@ -58,13 +61,24 @@ def test_many_returns_are_thinned_but_stay_spread_over_all_that_was_played(monke
     assert [total for _, _, total in returns.kept] == kept
 
 
-def agent_of(laws: dict[int, np.ndarray]) -> Any:
+class Knowing(Agent):
     """An agent that has learnt equally likely atoms for each of its actions, whatever it sees."""
 
-    def returns_of(parameters: Any, observations: np.ndarray, actions: np.ndarray) -> Particles:
-        return Particles(np.stack([laws[action] for action in actions]))
+    atoms: jax.Array  # [action, n]
 
-    return SimpleNamespace(returns_of=returns_of)
+    @classmethod
+    def build(cls, config: Any, environment: Any) -> Any: ...
+
+    def init(self, key: Any) -> Any: ...
+
+    def loss(self, parameters: Any, target: Any, batch: Any, key: Any) -> Any: ...
+
+    def returns(self, parameters: Any, observations: Any, key: Any) -> Particles:
+        return Particles(jnp.broadcast_to(self.atoms, (len(observations), *self.atoms.shape)))
+
+
+def agent_of(learnt: dict[int, np.ndarray]) -> Knowing:
+    return Knowing(jnp.asarray(np.stack([learnt[action] for action in sorted(learnt)]), jnp.float32))
 
 
 def test_right_laws_are_found_right_and_others_not() -> None:

@@ -19,7 +19,7 @@ from edrl.cli.play import Play, picture
 from edrl.cli.train import Train
 from edrl.core.particles import Particles
 from edrl.deep.calibration import Returns
-from edrl.deep.config import in_order, preset
+from edrl.deep.config import preset, read_config
 from edrl.deep.play import Moment
 from edrl.deep.replay import Replay
 from edrl.deep.run import Run
@@ -106,7 +106,7 @@ def test_to_play_asks_for_no_replay_memory(run: Path, monkeypatch: pytest.Monkey
 def test_what_cannot_be_played_is_explained(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (Evaluate(run, seed=-1), Play(run, seed=-1)):
         assert command() == 2
-        assert "seed = -1" in _printed(capsys)
+        assert "seed must be" in _printed(capsys)
 
 
 def test_two_do_not_train_one_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +195,7 @@ def test_ctrl_c_gives_no_traceback(
     def interrupted(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edrl.cli.evaluate.evaluate", interrupted)
+    monkeypatch.setattr("edrl.cli.evaluate.play", interrupted)
     monkeypatch.setattr(sys, "argv", ["edrl", "evaluate", str(run)])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -228,7 +228,7 @@ def test_a_wrong_setting_is_named_as_it_was_given(
     monkeypatch.setattr(sys, "argv", ["edrl", "train", "--steps=-5", f"--out={tmp_path / 'run'}"])
     with pytest.raises(SystemExit):
         cli.main()
-    assert _printed(capsys) == "steps = -5 is not valid: it must be a whole number of at least 1"
+    assert _printed(capsys) == "steps must be a whole number of at least 1, got -5"
     assert not (tmp_path / "run").exists()
 
 
@@ -247,7 +247,7 @@ def test_a_run_is_trained_for_longer_but_not_otherwise(
 
     for name, value in (("env", "breakout"), ("agent", "dqn"), ("preset", "minatar"), ("out", "elsewhere")):
         assert resume(f"--{name}={value}") == 2
-        assert f"{name} = '{value}' is not valid: with --resume the run's own settings hold" in _printed(capsys)
+        assert f"{name} is '{value}': with --resume the run's own settings hold" in _printed(capsys)
     assert resume("--steps=100") == 2
     assert "can only become longer" in _printed(capsys)
     assert resume("--steps=200", "--agent=er-dqn") == 0  # as it is
@@ -281,7 +281,7 @@ def test_statistics_of_ones_own_by_name(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     config = dataclasses.replace(SMALL, agent="mine:three", size=None)
-    assert config.label == "three"
+    assert config.variant.label == "three"
     assert Train(config=config, out=tmp_path / "run")() == 0
     assert Evaluate(tmp_path / "run", episodes=1)() == 0
     assert "mine:three on minatar/breakout" in _printed(capsys)
@@ -295,16 +295,32 @@ def test_statistics_of_ones_own_by_name(
     ):
         with pytest.raises(ValueError, match=words):
             dataclasses.replace(SMALL, agent=agent, size=size).family()
-    settings = {"mine:three.learning_rate": 1e-3, "er-dqn.size": 5}
-    runs = plan(["minatar/breakout"], ["mine:three", "er-dqn", "er-dqn:scipy-root"], 1, "minatar", settings)
-    assert [run.name.split("/")[1] for run in runs] == ["mine-three", "er-dqn", "er-dqn-scipy-root"]
+    agents = ["mine:three[learning_rate=1e-3]", "er-dqn[size=5]", "er-dqn[imputation=scipy-root]"]
+    runs = plan(["minatar/breakout"], agents, 1, "minatar")
+    assert [str(run.config.variant) for run in runs] == agents
     assert [run.config.learning_rate for run in runs] == [1e-3, 2.5e-4, 2.5e-4]
-    assert in_order(["three", "ER-DQN (scipy-root)", "DQN", "ER-DQN"]) == [
-        "DQN",
-        "ER-DQN",
-        "ER-DQN (scipy-root)",
-        "three",
-    ]
+
+
+def test_an_agents_name_says_what_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same spelling as in studies; case does not matter, and a contradiction is no choice."""
+
+    def train(*given: str) -> int:
+        flags = ("--preset=quick", "--steps=20", "--learn-after=10", "--log-every=10", "--batch=4")
+        monkeypatch.setattr(sys, "argv", ["edrl", "train", *flags, *given])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code
+
+    assert train("--agent", "Er-Dqn[size=3,double,learning_rate=1e-4]", f"--out={tmp_path / 'run'}") == 0
+    config = read_config(tmp_path / "run")
+    assert (config.agent, config.size, config.double, config.learning_rate) == ("er-dqn", 3, True, 1e-4)
+    assert str(config.variant) == "er-dqn[double,learning_rate=1e-4,size=3]"
+    assert train("--agent=er-dqn[size=3]", "--size=5", f"--out={tmp_path / 'other'}") == 2
+    assert "size must be 3, as in er-dqn[size=3]" in _printed(capsys)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,14 +328,14 @@ def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[st
     file.touch()
     for out in (file, file / "below"):
         assert Train(config=SMALL, out=out)() == 2
-        assert f"out = '{out}' is not valid: {file} is a file: name a directory" in _printed(capsys)
+        assert f"out is '{out}': {file} is a file: name a directory" in _printed(capsys)
 
 
 def test_a_config_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checkpoint-000000000001").mkdir()
     assert Evaluate(tmp_path)() == 2
     assert "no config.json" in _printed(capsys)
-    for text, words in (("{", "config.json cannot be read"), ('{"steps": "many"}', "steps = 'many' is not valid")):
+    for text, words in (("{", "config.json cannot be read"), ('{"steps": "many"}', "steps must be a whole number of at least 1, got 'many'")):
         (tmp_path / "config.json").write_text(text)
         assert Evaluate(tmp_path)() == 2
         assert words in _printed(capsys)

@@ -183,7 +183,7 @@ def test_the_cap_is_a_truncation_with_a_true_frame(ale_py: Any) -> None:
 
 def test_all_57_games_start_and_step(ale_py: Any) -> None:
     """Under the names of the paper's table, with the minimal action set."""
-    table = (files("edrl.paper") / "data" / "atari57.csv").read_text()
+    table = (files("edrl.study") / "data" / "atari57.csv").read_text()
     assert [line.split(",")[0] for line in table.splitlines()[1:]] == list(GAMES)
     for game in GAMES:
         env = make(game, seed=0)

@@ -1,13 +1,13 @@
 """Playing without learning: what is seen, what is counted, and who acts."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from edrl.deep.environments import Step
-from edrl.deep.play import History, evaluate
+from edrl.deep.frames import RecentFrames
+from edrl.deep.play import play
 from edrl.deep.replay import Replay
 
 
@@ -16,20 +16,20 @@ def test_what_an_agent_sees_is_what_it_learns_from(stack: int) -> None:
     """Observations while playing are those that replay memory gives, over the ends of episodes, too."""
     rng = np.random.default_rng(0)
     replay = Replay(200, (2,), np.float32, stack)
-    history = History(np.zeros((1, stack, 2), np.float32), np.ones(1, bool))
-    history.begin(rng.normal(size=2))
+    recent = RecentFrames(np.zeros((1, stack, 2), np.float32), np.zeros((1, stack), bool))
+    recent.append(0, rng.normal(size=2), start=True)
     seen, times = [], []
     for step in range(60):
-        seen.append(history.observations()[0])
+        seen.append(recent.observations()[0])
         times.append(int(replay.added[0]))
         ended = step % 7 == 6
-        replay.add(history.newest(), 0, 0.0, ended, bool(history.fresh[0]))
+        replay.add(recent.frames[0, -1], 0, 0.0, ended, bool(recent.starts[0, -1]))
         frame = rng.normal(size=2)
         if ended:
             replay.add_last(frame)
-            history.begin(rng.normal(size=2))
+            recent.append(0, rng.normal(size=2), start=True)
         else:
-            history.append(frame)
+            recent.append(0, frame, start=False)
     np.testing.assert_array_equal(replay.observe(np.array(times)), np.stack(seen))
 
 
@@ -52,20 +52,22 @@ class Game:
         return Step(np.zeros(1), 1.0, 5.0, self.time == 3, self.time == 3)
 
 
-AGENT: Any = SimpleNamespace(greedy=lambda parameters, observations: np.array([1]))
+def second(observations: np.ndarray) -> np.ndarray:
+    """A policy."""
+    return np.ones(len(observations), int)
 
 
 def test_scores_are_the_games_own_and_a_cut_episode_counts_only_alone() -> None:
     game: Any = Game()
-    found = evaluate(AGENT, [], game, 0, 0.0, steps=8)
+    found = play(game, second, 0.0, 0, steps=8)
     assert (found.scores, found.lengths) == ([15.0, 15.0], [3, 3])
     assert set(game.played) == {1}  # greedily
     alone: Any = Game()
-    assert evaluate(AGENT, [], alone, 0, 0.0, steps=2).scores == [10.0]
+    assert play(alone, second, 0.0, 0, steps=2).scores == [10.0]
 
 
 def test_a_share_epsilon_of_actions_is_random() -> None:
     """Of which half are the greedy one: 2,000 steps are within four standard errors of that."""
     game: Any = Game()
-    evaluate(AGENT, [], game, 0, 0.4, steps=2000)
+    play(game, second, 0.4, 0, steps=2000)
     assert np.mean(game.played) == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / 2000))

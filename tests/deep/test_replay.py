@@ -90,11 +90,15 @@ def test_lanes_are_memories_of_their_own(capacity: int) -> None:
         times = np.array([
             time for time in range(oldest + (1 if oldest else 0), len(stream) - 3) if stream[time]["action"] is not None
         ], int)  # fmt: skip
-        for one, other in zip(single.gather(times), replay.gather(times, np.full(len(times), lane)), strict=True):
+        found = replay.gather(times, np.full(len(times), lane))
+        np.testing.assert_array_equal(found.indices, replay.place(times, lane))
+        np.testing.assert_array_equal(replay.at(found.indices).observations, found.observations)
+        for one, other in zip(single.gather(times)[:-1], found[:-1], strict=True):
             np.testing.assert_array_equal(one, other)
         expected |= {observations.tobytes() for observations in single.gather(times).observations}
     drawn = replay.sample(np.random.default_rng(0), 5000)
     assert {observations.tobytes() for observations in drawn.observations} == expected
+    assert set(drawn.indices) == set(np.flatnonzero(replay.startable()))
 
 
 def test_samples_are_uniform_over_complete_transitions() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from edrl.deep.checkpoint import found
 from edrl.deep.config import AGENTS, Config, preset
-from edrl.deep.run import TABLES
-from edrl.deep.train import train
+from edrl.deep.tables import TABLES
+from edrl.deep.training import train
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def command(config: Config, out: Path) -> list[str]:
     (out.parent / "wanted.json").write_text(config.to_json())
     code = (
         "import pathlib, sys\n"
-        "from edrl.deep.config import Config\nfrom edrl.deep.train import resume, train\n"
+        "from edrl.deep.config import Config\nfrom edrl.deep.training import resume, train\n"
         "from edrl.deep.checkpoint import found\n"
         "out, wanted = map(pathlib.Path, sys.argv[1:])\n"
         "resume(out) if found(out) else train(Config.from_json(wanted.read_text()), out)\n"

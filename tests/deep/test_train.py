@@ -22,12 +22,16 @@ from tests.deep.probes import KINDS, Probe
 from edrl.core.families import Expectiles
 from edrl.core.risk import CVaR
 from edrl.deep import checkpoint, replay_files
+from edrl.deep.agents import StatisticsAgent
+from edrl.deep.callbacks import Callback, Evaluation, Row
 from edrl.deep.config import AGENTS, Config, preset
-from edrl.deep.run import CALIBRATION, TABLES, Run
-from edrl.deep.train import resume, train
-from edrl.deep.trained import load_trained
+from edrl.deep.run import Run
+from edrl.deep.tables import TABLES, Tables
+from edrl.deep.trained import load
+from edrl.deep.training import resume, train
+from edrl.report.return_pictures import ReturnPictures
 from edrl.study.tables import read_csv
-from edrl.study.work import is_done
+from edrl.study.progress import finished as is_finished
 
 SMALL: dict[str, Any] = {
     "steps": 400, "replay": 500, "learn_after": 100, "target_every": 50, "log_every": 50, "evaluate_every": 200,
@@ -50,7 +54,7 @@ def expected(kind: str) -> np.ndarray:
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_solves_the_probes(agent: str, tmp_path: Path) -> None:
     """Expected returns within 0.1 of the true ones, for every probe: gamma = 1/2 shows a discount too many."""
-    size = {"dqn": None, "c51": 41}.get(agent, 5)
+    size = {"dqn": None, "c51": 41, "iqn": None}.get(agent, 5)
     # The iterated imputation of Huber quantiles takes its time: two probes hold all that is probed.
     for kind in ("delayed", "both") if agent == "qr-dqn-imputation" else KINDS:
         config = Config(
@@ -60,7 +64,7 @@ def test_every_agent_solves_the_probes(agent: str, tmp_path: Path) -> None:
         )  # fmt: skip
         run = train(config, tmp_path / kind, env=Probe(kind))
         observations = np.array([[-1.0], [0.0], [1.0]], np.float32)
-        means = np.asarray(run.agent.family.mean(run.agent.values(run.learner.online, observations)))
+        means = np.asarray(run.agent.action_values(run.state.learner.online, observations, jax.random.key(0)))
         off = np.abs(means - expected(kind))
         assert np.nanmax(off) < 0.1, (agent, kind, means)
 
@@ -70,21 +74,19 @@ def test_settings_reach_what_they_set(tmp_path: Path) -> None:
     config = Config(env="probe", **settings)
     assert [config.epsilon_at(step) for step in (0, 100, 200, 300, 999)] == pytest.approx([1, 1, 0.505, 0.01, 0.01])
     run = Run(config, tmp_path / "run", env=Probe("both"))
-    assert (run.replay.n_step, run.replay.gamma, run.agent.double, run.agent.risk) == (3, 0.9, True, None)
+    replay = run.state.replay
+    assert (replay.n_step, replay.gamma, run.agent.double, run.agent.risk) == (3, 0.9, True, None)
     careful = Run(dataclasses.replace(config, cvar=0.2), tmp_path / "careful", env=Probe("both"))
     assert careful.agent.risk == CVaR(0.2)
     run.begin()
-    renewed, before = [], np.array(run.learner.target[0]["weight"])
+    renewed, before = [], np.array(run.state.learner.target[0]["weight"])
     while run.step < 200:
         run.advance()
-        now = np.array(run.learner.target[0]["weight"])
+        now = np.array(run.state.learner.target[0]["weight"])
         if (now != before).any():
             renewed.append(run.step)
         before = now
     assert renewed == [150, 200]  # every 50 steps, once learning has changed something
-    greedy = np.asarray(run.agent.greedy(run.learner.online, run.history.observations()))
-    assert all((run._act(0.0) == greedy).all() for _ in range(20))
-    assert {int(run._act(1.0)[0]) for _ in range(40)} == {0, 1}
 
 
 @pytest.mark.parametrize("sticky", [False, True])
@@ -99,8 +101,9 @@ def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
     """No new file: any statistics are trained, here expectiles at levels of one's own."""
     family = Expectiles((0.2, 0.5, 0.7))
     run = train(Config(env="probe", **{**SMALL, "steps": 150}), tmp_path / "run", family=family, env=Probe("both"))
+    assert isinstance(run.agent, StatisticsAgent)
     assert run.agent.family == family
-    assert run.learner.online[-1]["bias"].shape == (2 * 3,)
+    assert run.state.learner.online[-1]["bias"].shape == (2 * 3,)
 
 
 @pytest.mark.parametrize(("env", "envs"), [("minatar/breakout", 1), ("minatar/seaquest", 10)])
@@ -114,35 +117,19 @@ def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path, monkeypat
     for stop in (137, 250):
         out = tmp_path / f"stopped-{stop}"
 
-        def listen(step: int, row: dict[str, Any], stop: int = stop) -> None:
-            if step >= stop:
-                raise RuntimeError("the lights go out")
+        class LightsOut(Callback):
+            def on_log(self, run: Run, row: Row, stop: int = stop) -> None:
+                if run.step >= stop:
+                    raise RuntimeError("the lights go out")
 
         with pytest.raises(RuntimeError, match="lights"):
-            train(config, out, listen=listen)
+            train(config, out, callbacks=[LightsOut()])
         again = resume(out)
         for name in TABLES:
             assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-        for one, other in zip(whole.learner.online, again.learner.online, strict=True):
+        for one, other in zip(whole.state.learner.online, again.state.learner.online, strict=True):
             np.testing.assert_array_equal(one["weight"], other["weight"])
-        np.testing.assert_array_equal(again.replay.added, whole.replay.added)
-
-
-def test_a_run_of_before_there_was_a_calibration_goes_on(tmp_path: Path) -> None:
-    """Its checkpoints do not speak of that table; the evaluations that follow are in it."""
-    config = preset("minatar", **{**SMALL, "network": "minatar"})
-    run = train(config, tmp_path / "run")
-    (newest, *_) = checkpoint.found(run.out)
-    (run.out / "calibration.csv").unlink()
-    kept = checkpoint.load(newest)
-    del kept.state["files"]["calibration.csv"]
-    shutil.rmtree(newest)
-    checkpoint.save(run.out, kept)
-    resume(run.out, steps=2 * config.steps)
-    head, *rows = (run.out / "calibration.csv").read_text().splitlines()
-    assert head == ",".join(CALIBRATION)
-    steps = [int(row.partition(",")[0]) for row in rows]
-    assert steps == [step for step in range(config.steps + 1, 2 * config.steps + 1) if config.evaluation_at(step)]
+        np.testing.assert_array_equal(again.state.replay.added, whole.state.replay.added)
 
 
 def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None:
@@ -153,10 +140,12 @@ def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None
     while run.step < 120:
         run.advance()
     assert run.step == 120
-    assert len(run._each_loss()) == 120 - 100
-    assert int((run.replay.actions >= 0).sum()) == 120
-    assert len({run.replay.frames[run.replay.place(np.arange(20), lane)].tobytes() for lane in range(5)}) == 5
-    assert not np.array_equal(*(run.agent.network.init(jax.random.key(0))[0]["bias"], run.learner.online[0]["bias"]))
+    replay = run.state.replay
+    assert len(run.state.since_log.mean_losses()) == 120 - 100
+    assert int((replay.actions >= 0).sum()) == 120
+    assert len({replay.frames[replay.place(np.arange(20), lane)].tobytes() for lane in range(5)}) == 5
+    before, after = run.agent.init(jax.random.key(0)), run.state.learner.online
+    assert not np.array_equal(before[0]["bias"], after[0]["bias"])
 
 
 def test_one_seed_repeats_and_two_differ(tmp_path: Path) -> None:
@@ -236,7 +225,7 @@ def test_a_run_goes_on_with_what_it_was_made_with(tmp_path: Path) -> None:
         resume(out, family=family, env=Probe("both"))
     (out / "config.json").write_text(config.to_json())
     assert resume(out, family=family, env=Probe("both"), steps=150).step == 150
-    makers = json.loads((out / "made.json").read_text())  # for reports, which have no checkpoints
+    makers = json.loads((out / "provenance.json").read_text())  # for reports, which have no checkpoints
     assert [maker["env"] for maker in makers] == ["Probe", "Probe"]
     assert all(maker["family"].startswith("Expectiles(taus=(0.2, 0.5, 0.7)") for maker in makers)
 
@@ -263,18 +252,16 @@ def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
         train(config, tmp_path / "run", env=Probe("both"))
 
 
-def test_all_the_time_of_a_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_the_time_of_a_run_is_told(tmp_path: Path) -> None:
     """A row when metrics are logged and one at the end, the last evaluation included."""
-    evaluate = Run.evaluate
 
-    def slowly(run: Run, *given: Any) -> Any:
-        time.sleep(0.3)
-        return evaluate(run, *given)
+    class Slow(Callback):
+        def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
+            time.sleep(0.3)
 
-    monkeypatch.setattr(Run, "evaluate", slowly)
     config = Config(env="probe", **{**SMALL, "steps": 220, "evaluate_every": 110})
     began = time.perf_counter()
-    train(config, tmp_path / "run", env=Probe("both"))
+    train(config, tmp_path / "run", env=Probe("both"), callbacks=[Slow()])
     passed = time.perf_counter() - began
     with (tmp_path / "run" / "timing.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -288,7 +275,7 @@ def test_a_foreign_or_newer_checkpoint_is_refused(finished: Path) -> None:
     newest = checkpoint.found(finished)[0]
     manifest = newest / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 2', '"version": 99'))
+    manifest.write_text(text.replace('"version": 3', '"version": 99'))
     with pytest.raises(checkpoint.CheckpointError, match="format 99"):
         resume(finished, env=Probe("both"))
     manifest.unlink()
@@ -303,7 +290,7 @@ def test_a_full_disk_costs_nothing_but_the_new_checkpoint(finished: Path, monkey
     run = Run(Config.from_json((finished / "config.json").read_text()), finished, env=Probe("both"))
     newest = checkpoint.found(finished)[0]
     run.load(newest)
-    run.step += 1
+    run.state.counters.step += 1
 
     def full(*args: Any, **kwargs: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -336,9 +323,9 @@ def test_saving_a_step_again_keeps_what_was_saved_until_the_new_one_is_there(
         rmtree(path, *args, **kwargs)
 
     monkeypatch.setattr(shutil, "rmtree", watch)
-    checkpoint.save(finished, dataclasses.replace(kept, state={**kept.state, "episodes": -1}))
+    checkpoint.save(finished, dataclasses.replace(kept, arrays={"episodes": np.array(-1)}))
     assert seen == [True]  # the old one went when the new one was in its place
-    assert checkpoint.load(newest).state["episodes"] == -1
+    assert checkpoint.load(newest).arrays["episodes"] == -1
 
 
 def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,16 +360,24 @@ def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatc
     assert kills >= 20
 
 
+class SignalAt(Callback):
+    """Asks a run to end at the row of metrics of a step, just before an evaluation."""
+
+    def __init__(self, step: int, number: int) -> None:
+        self.step, self.number = step, number
+
+    def on_log(self, run: Run, row: Row) -> None:
+        if run.step == self.step:
+            signal.raise_signal(self.number)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_saves_and_so_does_the_end_that_a_system_asks_for(number: int, tmp_path: Path) -> None:
     before = signal.getsignal(number)
 
-    def listen(step: int, row: dict[str, Any]) -> None:
-        if step == 150:
-            signal.raise_signal(number)
-
+    config = Config(env="probe", **{**SMALL, "evaluate_every": 0})
     with pytest.raises(KeyboardInterrupt):
-        train(Config(env="probe", **{**SMALL, "evaluate_every": 0}), tmp_path / "run", env=Probe("both"), listen=listen)
+        train(config, tmp_path / "run", env=Probe("both"), callbacks=[SignalAt(150, number)])
     assert checkpoint.load(checkpoint.found(tmp_path / "run")[0]).step == 150
     assert signal.getsignal(number) is before
 
@@ -393,18 +388,14 @@ def test_a_long_evaluation_does_not_keep_a_run_from_saving(stop: int, tmp_path: 
     config = preset("minatar", **{**SMALL, "network": "minatar"})
     train(config, tmp_path / "whole")
 
-    def listen(step: int, row: dict[str, Any]) -> None:
-        if step == stop:  # the row of metrics, just before the evaluation
-            signal.raise_signal(signal.SIGTERM)
-
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(config, out, listen=listen)
+        train(config, out, callbacks=[SignalAt(stop, signal.SIGTERM), ReturnPictures()])
     assert checkpoint.load(checkpoint.found(out)[0]).step == stop
     assert not (out / "pictures" / f"returns-{stop:012d}.png").exists()
-    assert not is_done(out, ".", config)
+    assert not is_finished(out, config)
     resume(out)
-    assert is_done(out, ".", config)
+    assert is_finished(out, config)
     for name in TABLES:
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
@@ -504,7 +495,7 @@ def test_an_environment_that_cannot_be_copied_is_made_by_a_function(tmp_path: Pa
         assert (made.out / name).read_text() == (plain.out / name).read_text()
 
 
-@pytest.mark.parametrize("broken_part", ["edrl.deep.run.evaluate", "edrl.deep.calibration.Returns.against"])
+@pytest.mark.parametrize("broken_part", ["edrl.deep.callbacks.play", "edrl.deep.calibration.Returns.against"])
 def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
     broken_part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,22 +522,22 @@ def test_a_row_that_cannot_be_written_is_not_half_there(
     table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full for a moment, in the midst of a row: the evaluation is made anew, and told once."""
-    write_row = Run._write_row
+    write_row = Tables.write_row
 
-    def full(run: Run, name: str, *row: Any) -> None:
+    def full(tables: Tables, name: str, row: Row) -> None:
         if name == table:
-            with (run.out / name).open("a") as file:
+            with (tables._out / name).open("a") as file:
                 file.write("200,4")
             raise OSError(errno.ENOSPC, "no space left")
-        write_row(run, name, *row)
+        write_row(tables, name, row)
 
     config = preset("minatar", **{**SMALL, "network": "minatar"})
     with monkeypatch.context() as patched:
-        patched.setattr(Run, "_write_row", full)
+        patched.setattr(Tables, "write_row", full)
         with pytest.raises(OSError, match="no space left"):
             train(config, tmp_path / "run")
     resume(tmp_path / "run")
-    assert is_done(tmp_path / "run", ".", config)
+    assert is_finished(tmp_path / "run", config)
     train(config, tmp_path / "whole")
     for name in TABLES:
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -588,15 +579,16 @@ def test_a_trained_agent_is_loaded_without_touching_its_run(tmp_path: Path) -> N
     run = train(config, tmp_path / "run", family=family, env=Probe("both"))
     shutil.rmtree(tmp_path / "run" / "replay")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
-    trained = load_trained(str(tmp_path / "run"), env=lambda: Probe("both"), family=family)
+    trained = load(str(tmp_path / "run"), env=lambda: Probe("both"), family=family)
+    assert isinstance(trained.agent, StatisticsAgent)
     assert (trained.step, trained.agent.family) == (150, family)
     observations = np.array([[-1.0], [1.0]], np.float32)
-    expected = run.agent.returns(run.learner.online, observations)
-    np.testing.assert_array_equal(trained.returns(observations).atoms, expected.atoms)
+    expected = run.agent.returns(run.state.learner.online, observations, jax.random.key(0))
+    np.testing.assert_allclose(trained.returns(observations).atoms, expected.atoms, rtol=1e-5)
     np.testing.assert_array_equal(trained.greedy(observations), np.asarray(expected.mean()).argmax(-1))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
     with pytest.raises(ValueError, match=r"family = None .*trained with family=Expectiles"):
-        load_trained(tmp_path / "run", env=Probe("both"))
+        load(tmp_path / "run", env=Probe("both"))
 
 
 def test_a_support_that_does_not_hold_the_returns_is_said(tmp_path: Path) -> None:

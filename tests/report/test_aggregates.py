@@ -96,7 +96,9 @@ def test_the_interval_of_an_improvement_is_that_of_resampled_scores() -> None:
     pairs = zip(resampled(ours, 1), resampled(theirs, 2), strict=True)
     drawn = np.mean([(a[:, :, None] > b[:, None, :]).mean(axis=(1, 2)) for a, b in pairs], axis=0)
     found = improvement(ours, theirs)
-    np.testing.assert_allclose([found.low, found.high], np.quantile(drawn, aggregates.ENDS), atol=0.03)
+    np.testing.assert_allclose(
+        [found.low, found.high], np.quantile(drawn, aggregates.ENDS), atol=0.03
+    )
 
 
 def test_a_profile_falls_from_one_to_zero_within_its_band() -> None:

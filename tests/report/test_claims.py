@@ -11,7 +11,9 @@ SET = ("2026-11-18", "unseen", "a test")
 
 
 def judged(limits, numbers, **options):
-    return judge_claim(Threshold(limits, *SET), "id", "edrl", "claim", "measured", numbers, **options)
+    return judge_claim(
+        Threshold(limits, *SET), "id", "edrl", "claim", "measured", numbers, **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,8 +55,13 @@ def test_margins_never_flatter() -> None:
 
 
 def test_identities_are_not_counted_as_evidence() -> None:
-    claims = [judged({"": Limit(above=1)}, number, kind=kind) for number, kind in ((2, "evidence"), (2, "identity"))]
-    assert count_verdicts(claims).startswith("1 of 1 claims hold; 1 of 1 definitions and identities")
+    claims = [
+        judged({"": Limit(above=1)}, number, kind=kind)
+        for number, kind in ((2, "evidence"), (2, "identity"))
+    ]
+    assert count_verdicts(claims).startswith(
+        "1 of 1 claims hold; 1 of 1 definitions and identities"
+    )
     assert count_verdicts(claims[1:]).startswith("1 of 1 definitions and identities")
     assert claims[1].verdict == "checks"
 

@@ -10,7 +10,9 @@ from edrl.report import page, style
 from edrl.report.claims import Claim, as_json, as_markdown, count_verdicts
 
 HOLDS = Claim("one", "Lemma 1", "a < b & c", "1", "2", holds=True)
-KNOWN = Claim("two", "Lemma 2", "does not reproduce", "1", "2", holds=False, note="because of a slip")
+KNOWN = Claim(
+    "two", "Lemma 2", "does not reproduce", "1", "2", holds=False, note="because of a slip"
+)
 FAILS = Claim("three", "Lemma 3", "should hold", "1", "2", holds=False)
 
 
@@ -38,13 +40,25 @@ def example_page(tmp_path, claims: list[Claim], error: str = "") -> str:
     assert (tmp_path / "figure-1.5.png").stat().st_size > 1000
     figures = [page.Figure("one", svg, "what to see <here>"), page.Figure("two", svg, "and there")]
     entry = page.Entry(
-        "part", "Section", "Title", "Figure 1", "about", figures, claims, {"t": "data/t.csv"}, 1.0, error
+        "part",
+        "Section",
+        "Title",
+        "Figure 1",
+        "about",
+        figures,
+        claims,
+        {"t": "data/t.csv"},
+        1.0,
+        error,
     )
     return page.render([entry], ["left-out"], full=False)
 
 
 def test_the_page_holds_its_figures_and_needs_nothing_else(tmp_path) -> None:
-    """Every figure is an SVG inside the page; no script, and no address but data and anchors and the CSV files."""
+    """Every figure is an SVG inside the page.
+
+    No script, and no address but data and anchors and the CSV files.
+    """
     found = Collector()
     found.feed(example_page(tmp_path, [HOLDS, KNOWN]))
     images = [attributes for tag, attributes in found.tags if tag == "img"]
@@ -55,13 +69,17 @@ def test_the_page_holds_its_figures_and_needs_nothing_else(tmp_path) -> None:
         assert ElementTree.fromstring(base64.b64decode(body)).tag.endswith("svg")
         assert image["alt"]
     assert not [tag for tag, _ in found.tags if tag in ("script", "iframe")]
-    addresses = [attributes.get("href") or attributes.get("src") or "" for _, attributes in found.tags]
+    addresses = [
+        attributes.get("href") or attributes.get("src") or "" for _, attributes in found.tags
+    ]
     assert not [address for address in addresses if "//" in address]
     assert "what to see <here>" in found.text  # escaped
     assert "Not run: left-out" in found.text
 
 
-@pytest.mark.parametrize(("claims", "words"), [([HOLDS, KNOWN], "because of a slip"), ([HOLDS, FAILS], "FAILS")])
+@pytest.mark.parametrize(
+    ("claims", "words"), [([HOLDS, KNOWN], "because of a slip"), ([HOLDS, FAILS], "FAILS")]
+)
 def test_what_does_not_hold_is_said_plainly(tmp_path, claims: list[Claim], words: str) -> None:
     found = Collector()
     found.feed(example_page(tmp_path, claims))

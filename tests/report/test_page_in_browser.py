@@ -1,4 +1,5 @@
-"""The page in a real browser: no console error, every figure visible, nothing wider than the screen.
+"""The page in a real browser: no console error, every figure visible, nothing wider than the
+screen.
 
 Needs a Chromium on the path. EDRL_PAGE names the page to look at (`make test-page`), else a small one is made.
 """
@@ -14,7 +15,12 @@ import pytest
 from tests.report.test_page import HOLDS, KNOWN, example_page
 
 BROWSER = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    None,
 )
 PROBE = """<script>
 addEventListener("load", () => {
@@ -27,10 +33,14 @@ addEventListener("load", () => {
 </script>"""
 
 
-@pytest.mark.skipif(BROWSER is None and "EDRL_PAGE" not in os.environ, reason="no Chromium on the path")
+@pytest.mark.skipif(
+    BROWSER is None and "EDRL_PAGE" not in os.environ, reason="no Chromium on the path"
+)
 @pytest.mark.parametrize("width", [1280, 500])
 def test_the_page_loads_and_every_figure_is_visible(tmp_path: Path, width: int) -> None:
-    assert BROWSER is not None, "EDRL_PAGE asks for a look at the page, but there is no Chromium on the path"
+    assert BROWSER is not None, (
+        "EDRL_PAGE asks for a look at the page, but there is no Chromium on the path"
+    )
     if "EDRL_PAGE" in os.environ:
         text = Path(os.environ["EDRL_PAGE"]).read_text(encoding="utf-8")
     else:

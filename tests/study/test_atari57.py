@@ -9,12 +9,21 @@ from edrl.study.tables import select
 
 
 def test_the_paper_table_gives_the_paper_scores() -> None:
-    """57 games; mean and median human-normalised scores as published with these human and random scores."""
+    """57 games.
+
+    Mean and median human-normalised scores as published with these human and random scores.
+    """
     normalised = atari57.normalised_table(atari57.paper_scores())
     assert len(normalised["game"]) == 57
     found = atari57.summary(normalised)
-    for agent, mean, median in (("ER-DQN", 1684, 187.6), ("ER-DQN-naive", 1424, 166.6), ("QR-DQN", 1380, 173.8)):
-        values = {m: select(found, agent=agent, measure=m)["value"][0] for m in ("mean", "median", "IQM")}
+    for agent, mean, median in (
+        ("ER-DQN", 1684, 187.6),
+        ("ER-DQN-naive", 1424, 166.6),
+        ("QR-DQN", 1380, 173.8),
+    ):
+        values = {
+            m: select(found, agent=agent, measure=m)["value"][0] for m in ("mean", "median", "IQM")
+        }
         assert values["mean"] == pytest.approx(mean, abs=0.5)
         assert values["median"] == pytest.approx(median, abs=0.05)
         assert values["IQM"] == pytest.approx(trim_mean(normalised[agent], 0.25))
@@ -33,7 +42,8 @@ def test_runs_of_ones_own_join_through_the_same_function() -> None:
     own = {"pong": 21.0, "breakout": 1.0}
     rows = atari57.summary(atari57.normalised_table({**atari57.paper_scores(), "mine": own}))
     wins = {
-        agent: select(rows, agent=agent, measure="games won")["value"][0] for agent in (*atari57.PAPER_AGENTS, "mine")
+        agent: select(rows, agent=agent, measure="games won")["value"][0]
+        for agent in (*atari57.PAPER_AGENTS, "mine")
     }
     assert sum(wins.values()) == pytest.approx(2)
     assert wins["mine"] == pytest.approx(0.25)  # of pong, which all four win

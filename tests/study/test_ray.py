@@ -1,4 +1,5 @@
-"""A study on a Ray cluster of several nodes, one of which is killed: the same numbers as without any of that."""
+"""A study on a Ray cluster of several nodes, one of which is killed: the same numbers as without
+any of that."""
 
 import contextlib
 import os
@@ -12,13 +13,15 @@ import pytest
 from edrl.deep.checkpoint import found
 from edrl.study.local import run_here
 from edrl.study.plan import Planned, parse_settings, plan, write_plan
+from edrl.study.progress import finished, steps_done
 from edrl.study.ray_backend import run_on_ray
-from edrl.study.work import is_done, steps_done
 
 pytestmark = [
     pytest.mark.slow,
     # Ray leaves files and sockets to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
 ]
 
 SETTINGS = (
@@ -29,16 +32,25 @@ FILES = ("metrics.csv", "evaluations.csv", "calibration.csv")
 
 
 def planned(study: Path) -> list[Planned]:
-    return write_plan(study, plan(["minatar/breakout"], ["dqn"], 3, "minatar", parse_settings(SETTINGS)))
+    return write_plan(
+        study, plan(["minatar/breakout"], ["dqn"], 3, "minatar", parse_settings(SETTINGS))
+    )
 
 
 def contents(study: Path, runs: list[Planned]) -> dict[str, bytes]:
-    return {f"{run.name}/{file}": (study / run.name / file).read_bytes() for run in runs for file in FILES}
+    return {
+        f"{run.name}/{file}": (study / run.name / file).read_bytes()
+        for run in runs
+        for file in FILES
+    }
 
 
 @pytest.mark.parametrize("graceful", [False, True])
 def test_a_node_dies_and_nothing_is_lost(graceful: bool, tmp_path: Path) -> None:
-    """Two nodes with a run each, a third run waiting; one node is killed, or stopped, in the midst of its run."""
+    """Two nodes with a run each, a third run waiting.
+
+    One node is killed, or stopped, in the midst of its run.
+    """
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -68,13 +80,13 @@ def test_a_node_dies_and_nothing_is_lost(graceful: bool, tmp_path: Path) -> None
         ray.shutdown()
         cluster.shutdown()
     assert 0 < max(killed) < 6000
-    assert all(is_done(there, run.name, run.config) for run in runs)
+    assert all(finished(there / run.name, run.config) for run in runs)
     assert contents(there, runs) == contents(here, runs)
     # The killed run went on from its checkpoint, not from zero.
-    begun = [(there / run.name / "made.json").read_text().count('"commit"') for run in runs]
+    begun = [(there / run.name / "provenance.json").read_text().count('"commit"') for run in runs]
     assert sorted(begun) == [1, 1, 2]
     resumed = next(run for run, count in zip(runs, begun, strict=True) if count == 2)
-    assert '"step": 0' not in (there / resumed.name / "made.json").read_text()
+    assert '"step": 0' not in (there / resumed.name / "provenance.json").read_text()
 
 
 def test_a_worker_that_is_told_to_end_goes_on_elsewhere(tmp_path: Path) -> None:
@@ -101,15 +113,20 @@ def test_a_worker_that_is_told_to_end_goes_on_elsewhere(tmp_path: Path) -> None:
     finally:
         teller.join()
     assert len(told) == 1
-    assert is_done(study, run.name, run.config)
-    assert (study / run.name / "made.json").read_text().count('"commit"') == 2
+    assert finished(study / run.name, run.config)
+    assert (study / run.name / "provenance.json").read_text().count('"commit"') == 2
 
 
-@pytest.mark.parametrize(("number", "end"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+@pytest.mark.parametrize(
+    ("number", "end"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
 def test_ctrl_c_saves_on_ray_too_and_so_does_the_end_of_a_job(
     number: int, end: type[BaseException], tmp_path: Path
 ) -> None:
-    """Nothing but the interruption makes a checkpoint after the first; a run that waits has none."""
+    """Nothing but the interruption makes a checkpoint after the first.
+
+    A run that waits has none.
+    """
     pytest.importorskip("ray")
     study = tmp_path / "study"
     settings = parse_settings((*SETTINGS, "steps=1000000", "checkpoint_every=1000000"))
@@ -120,8 +137,12 @@ def test_ctrl_c_saves_on_ray_too_and_so_does_the_end_of_a_job(
             time.sleep(0.05)
         os.kill(os.getpid(), number)
 
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}  # Ray has its own for the latter
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background jobs ignore it
+    before = {
+        one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)
+    }  # Ray has its own for the latter
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # shells make background jobs ignore it
     threading.Thread(target=interrupt_when_it_learns, daemon=True).start()
     try:
         with pytest.raises(end):

@@ -1,4 +1,5 @@
-"""`edrl report` on directories of runs that were never played: what it says, and what it must not hide."""
+"""`edrl report` on directories of runs that were never played: what it says, and what it must
+not hide."""
 
 import csv
 import json
@@ -11,11 +12,13 @@ from tests.report.test_page import Collector
 
 from edrl import cli
 from edrl.cli.report import Report
-from edrl.deep.config import preset
-from edrl.deep.run import CALIBRATION
+from edrl.deep import checkpoint
+from edrl.deep.calibration import CALIBRATION
+from edrl.deep.config import Config, preset
 from edrl.report import study_figures, style
 from edrl.report.result_tables import measure
 from edrl.report.study_report import write_report
+from edrl.study.plan import Planned, write_plan
 from edrl.study.results import random_scores, read_study
 from edrl.study.tables import read_csv, select, write_csv
 
@@ -26,27 +29,44 @@ CALIBRATIONS = {  # expected, got, spread, scatter, within
 }  # fmt: skip
 
 
+def config_of(agent: str, env: str, seed: int, **settings: Any) -> Config:
+    own = {
+        "agent": agent,
+        "env": env,
+        "seed": seed,
+        "steps": STEPS,
+        "evaluate_every": 100,
+        "log_every": 100,
+    }
+    return preset("quick", **{**own, **settings})
+
+
 def write_run(
     place: Path, agent: str, env: str, seed: int, scores: list[float], timed: bool = True,
     calibration: tuple[float, ...] | None = None, **settings: Any,
 ) -> Path:  # fmt: skip
     """A run with an evaluation every 100 steps; unfinished if there are fewer than ten."""
-    own = {"agent": agent, "env": env, "seed": seed, "steps": STEPS, "evaluate_every": 100, "log_every": 100}
-    config = preset("quick", **{**own, **settings})
+    config = config_of(agent, env, seed, **settings)
     out = place / env.replace("/", "-") / agent / f"seed-{seed}"
     out.mkdir(parents=True)
     (out / "config.json").write_text(config.to_json())
     steps = 100 * np.arange(1, len(scores) + 1)
     write(out / "evaluations.csv", [("step", "mean"), *zip(steps, scores, strict=True)])
     if calibration is not None:
-        write(out / "calibration.csv", [CALIBRATION, *((step, 500, *calibration) for step in steps)])
+        write(
+            out / "calibration.csv", [CALIBRATION, *((step, 500, *calibration) for step in steps)]
+        )
     write(out / "metrics.csv", [("step", "score"), *((step, "") for step in steps)])
     if timed:
         twice = [(step, 50.0) for step in steps[:1]]  # killed and done again, in 2 s
         again = (*twice, (0, 0.0), *((step, 2.0) for step in steps))
         write(out / "timing.csv", [("step", "seconds"), (0, 0.0), *again])
-        maker = {"commit": "abc123", "versions": {"jax": "0.10"}, "machine": {"host": "secret-host", "cores": 2}}
-        (out / "made.json").write_text(json.dumps([maker]))
+        maker = {
+            "commit": "abc123",
+            "versions": {"jax": "0.10"},
+            "machine": {"host": "secret-host", "cores": 2},
+        }
+        (out / "provenance.json").write_text(json.dumps([maker]))
     return out
 
 
@@ -56,7 +76,8 @@ def write(path: Path, rows: list[Any]) -> None:
 
 
 def ramp(top: float, count: int = 10) -> list[float]:
-    """Scores that rise to `top` at the eighth evaluation and stay, so that it is final and maximum."""
+    """Scores that rise to `top` at the eighth evaluation and stay, so that it is final and
+    maximum."""
     return [top * min(1.0, number / 8) for number in range(1, count + 1)]
 
 
@@ -68,23 +89,31 @@ def text_of(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two MinAtar games and an Atari game, three agents, three seeds; one is missing and one unfinished."""
+    """Two MinAtar games and an Atari game, three agents, three seeds.
+
+    One is missing and one unfinished.
+    """
     place = tmp_path_factory.mktemp("study")
-    planned = []
+    planned: list[Planned] = []
     tops = {"er-dqn": 1.0, "er-dqn-naive": 0.5, "qr-dqn": 0.8}
     for env, top in (("minatar/breakout", 10.0), ("minatar/freeway", 50.0), ("pong", 20.0)):
         for agent, share in tops.items():
             for seed in range(3):
-                planned.append({"name": "any", "agent": agent, "env": env, "seed": seed})
+                rate = 1e-4 if agent == "er-dqn" else 5e-5
+                planned.append(
+                    Planned(
+                        f"{env}/{agent}/{seed}", config_of(agent, env, seed, learning_rate=rate)
+                    )
+                )
                 if (env, agent, seed) == ("minatar/breakout", "qr-dqn", 1):
                     continue
                 count = 4 if (env, agent, seed) == ("minatar/freeway", "er-dqn", 2) else 10
                 write_run(
                     place, agent, env, seed, ramp(top * share + seed, count),
-                    learning_rate=1e-4 if agent == "er-dqn" else 5e-5,
+                    learning_rate=rate,
                     calibration=CALIBRATIONS[agent] if env == "pong" else None,
                 )  # fmt: skip
-    (place / "suite.json").write_text(json.dumps({"runs": planned}))
+    write_plan(place, planned)
     return place
 
 
@@ -100,7 +129,9 @@ def out(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_missing_is_said(out: Path) -> None:
     text = text_of(out / "index.html")
     assert "1 run missing; 1 run unfinished" in text
-    assert "breakout (MinAtar)QR-DQN1–" in text  # a row of the table: seed 1 is missing, none is unfinished
+    assert (
+        "breakout (MinAtar)QR-DQN1–" in text
+    )  # a row of the table: seed 1 is missing, none is unfinished
     assert "freeway (MinAtar)ER-DQN–seed 2 at 400 of 1,000 steps" in text
     assert "2 from step 500 on (of 3)" in text  # on the curves
     summary = json.loads((out / "summary.json").read_text())
@@ -112,7 +143,7 @@ def test_what_is_missing_is_said(out: Path) -> None:
 def test_what_made_the_runs_and_how_they_differ_is_said(out: Path) -> None:
     text = text_of(out / "index.html")
     assert "abc123jax 0.10host secret-host, cores 226" in text
-    assert "learning rate5e-050.00015e-05" in text  # QR-DQN, ER-DQN, ER-DQN-naive
+    assert "learning rate5e-51e-45e-5" in text  # QR-DQN, ER-DQN, ER-DQN-naive
     assert "size20011201" in text
     assert "gamma0.99" in text
 
@@ -120,8 +151,18 @@ def test_what_made_the_runs_and_how_they_differ_is_said(out: Path) -> None:
 def test_the_page_is_whole(out: Path) -> None:
     found = Collector()
     found.feed((out / "index.html").read_text(encoding="utf-8"))
-    names = ["aggregates", "profiles", "improvement", "improvement-pairs", "curves", "sample-efficiency", "calibration"]
-    assert [a["id"] for tag, a in found.tags if tag == "figure"] == [f"fig-{name}" for name in names]
+    names = [
+        "aggregates",
+        "profiles",
+        "improvement",
+        "improvement-pairs",
+        "curves",
+        "sample-efficiency",
+        "calibration",
+    ]
+    assert [a["id"] for tag, a in found.tags if tag == "figure"] == [
+        f"fig-{name}" for name in names
+    ]
     for name in names:
         for kind in ("png", "svg"):
             assert (out / "figures" / f"{name}.{kind}").stat().st_size > 1000
@@ -140,10 +181,14 @@ def test_scores_and_their_scales(out: Path) -> None:
     zero, one = random_scores()["minatar/breakout"], 11.0  # the mean of ER-DQN's 10, 11, 12
     assert run["final_normalised"][0] == pytest.approx((12 - zero) / (one - zero))
     pong = select(scores, agent="QR-DQN", env="pong", seed=0)
-    assert pong["final_normalised"][0] == pytest.approx((16 + 20.7) / (14.6 + 20.7))  # random -20.7, human 14.6
+    assert pong["final_normalised"][0] == pytest.approx(
+        (16 + 20.7) / (14.6 + 20.7)
+    )  # random -20.7, human 14.6
     unfinished = select(scores, agent="ER-DQN", env="minatar/freeway", seed=2)
     assert not unfinished["counted"][0]
-    assert unfinished["final"][0] == pytest.approx(52 * np.mean([2, 3, 4]) / 8)  # the last three of its four
+    assert unfinished["final"][0] == pytest.approx(
+        52 * np.mean([2, 3, 4]) / 8
+    )  # the last three of its four
 
 
 def test_aggregates_are_of_the_scores_in_the_file(out: Path) -> None:
@@ -151,7 +196,9 @@ def test_aggregates_are_of_the_scores_in_the_file(out: Path) -> None:
     for agent in ("QR-DQN", "ER-DQN", "ER-DQN-naive"):
         own = select(scores, agent=agent, counted=True)
         means = [own["final_normalised"][own["env"] == env].mean() for env in np.unique(own["env"])]
-        assert select(found, agent=agent, measure="mean")["value"][0] == pytest.approx(np.mean(means))
+        assert select(found, agent=agent, measure="mean")["value"][0] == pytest.approx(
+            np.mean(means)
+        )
         iqm = select(found, agent=agent, measure="IQM")
         assert iqm["low"][0] <= iqm["value"][0] <= iqm["high"][0]
     chances = read_csv(out / "data" / "improvement.csv")
@@ -170,11 +217,13 @@ def test_the_papers_numbers_stand_beside_for_atari(out: Path) -> None:
     assert "<b>21.00 ±\u00a00.58</b>" in (out / "index.html").read_text()
 
 
-def test_learnt_laws_stand_beside_the_returns(out: Path) -> None:
+def test_learnt_distributions_stand_beside_the_returns(out: Path) -> None:
     rows = read_csv(out / "data" / "calibration.csv")
     assert len(rows["agent"]) == 9  # the runs that have compared them
     run = select(rows, agent="ER-DQN-naive", seed=1)
-    assert [run[name][0] for name in ("returns", "spread", "scatter")] == pytest.approx([500, 0.02, 0.4])
+    assert [run[name][0] for name in ("returns", "spread", "scatter")] == pytest.approx(
+        [500, 0.02, 0.4]
+    )
     assert "pongER-DQN1.51.250.50.492%" in text_of(out / "index.html")
 
 
@@ -187,9 +236,15 @@ def test_learnt_laws_stand_beside_the_returns(out: Path) -> None:
 )
 def test_a_ratio_of_widths_can_be_read_off(spreads: tuple[float, float], labels: set[str]) -> None:
     """Between powers of ten, too, where there is but one of them."""
-    rows = {"agent": ["QR-DQN", "ER-DQN"], "env": ["pong"] * 2, "spread": list(spreads), "scatter": [1.0, 1.0]}
+    rows = {
+        "agent": ["QR-DQN", "ER-DQN"],
+        "env": ["pong"] * 2,
+        "spread": list(spreads),
+        "scatter": [1.0, 1.0],
+    }
+    looks = style.looks({"QR-DQN": "qr-dqn", "ER-DQN": "er-dqn"})
     with style.applied():
-        figure = study_figures.calibration(rows).figure
+        figure = study_figures.calibration(rows, looks).figure
         figure.canvas.draw()
         axis = figure.axes[0].xaxis
         low, high = figure.axes[0].get_xlim()
@@ -201,13 +256,20 @@ def test_a_ratio_of_widths_can_be_read_off(spreads: tuple[float, float], labels:
 def test_speed_counts_steps_once(out: Path) -> None:
     speed = read_csv(out / "data" / "speed.csv")
     run = select(speed, agent="QR-DQN", env="pong", seed=0)
-    assert (run["seconds"][0], run["seconds_done_twice"][0], run["steps_per_second"][0]) == (20, 50, 50)
+    assert (run["seconds"][0], run["seconds_done_twice"][0], run["steps_per_second"][0]) == (
+        20,
+        50,
+        50,
+    )
     assert "8 of 820 (20 to 20)50 (50 to 50)400" in text_of(out / "index.html")
-    assert set(select(speed, agent="ER-DQN")["seconds"]) == {20}  # the unfinished run counts nowhere
+    assert set(select(speed, agent="ER-DQN")["seconds"]) == {
+        20
+    }  # the unfinished run counts nowhere
 
 
 def test_seeds_are_missing_without_a_plan_too(out: Path, tmp_path: Path) -> None:
-    """Beside a study that has one: each agent is expected to have every game and seed, or what was planned for it."""
+    """Beside a study that has one: each agent is expected to have every game and seed, or what
+    was planned for it."""
     for seed in range(2):
         write_run(tmp_path / "mine", "dqn", "pong", seed, ramp(30.0))
     found = read_study([out, tmp_path / "mine"])
@@ -216,7 +278,9 @@ def test_seeds_are_missing_without_a_plan_too(out: Path, tmp_path: Path) -> None
     assert len(found.missing) == 1 + 7
 
 
-def test_a_curve_of_fewer_runs_is_dashed_and_says_so(study: Path, out: Path, tmp_path: Path) -> None:
+def test_a_curve_of_fewer_runs_is_dashed_and_says_so(
+    study: Path, out: Path, tmp_path: Path
+) -> None:
     text = "Dashed where fewer runs than there should be stand behind it"
     assert text_of(out / "index.html").count(text) == 2  # training, and sample efficiency
     whole = write_report([study / "pong"], tmp_path)  # which lacks nothing
@@ -226,25 +290,33 @@ def test_a_curve_of_fewer_runs_is_dashed_and_says_so(study: Path, out: Path, tmp
 def test_an_agent_of_ones_own_is_compared_with_every_other(out: Path, tmp_path: Path) -> None:
     for env in ("minatar/breakout", "minatar/freeway", "pong"):
         write_run(tmp_path / "mine", "mine:Mine", env, 0, ramp(30.0))
-    rows = measure(read_study([out, tmp_path / "mine"]))["improvement"]
+    study = read_study([out, tmp_path / "mine"])
+    rows = measure(study)["improvement"]
     with style.applied():
-        (axes,) = study_figures.improvement_pairs(rows).figure.axes
+        (axes,) = study_figures.improvement_pairs(rows, style.looks(study.bases)).figure.axes
     pairs = [tick.get_text() for tick in axes.get_yticklabels()]
     assert pairs[-3:] == ["Mine over QR-DQN", "Mine over ER-DQN", "Mine over ER-DQN-naive"]
     assert "ER-DQN over QR-DQN" in pairs
 
 
 def test_the_same_runs_give_the_same_numbers(study: Path, out: Path, tmp_path: Path) -> None:
-    for name, rows in measure(read_study([study / "pong", study])).items():  # directories that overlap, too
+    for name, rows in measure(
+        read_study([study / "pong", study])
+    ).items():  # directories that overlap, too
         write_csv(tmp_path / name, rows)
         assert (tmp_path / name).read_text() == (out / "data" / f"{name}.csv").read_text()
 
 
 def test_a_report_stands_for_its_runs(study: Path, out: Path, tmp_path: Path) -> None:
-    """To the last digit, with what is missing and unfinished, and beside runs of others; but not beside its own."""
+    """To the last digit, with what is missing and unfinished, and beside runs of others.
+
+    But not beside its own.
+    """
     again = write_report([out], tmp_path / "again")
     for table in (out / "data").iterdir():
-        ours, theirs = (read_csv(place / "data" / table.name) for place in (tmp_path / "again", out))
+        ours, theirs = (
+            read_csv(place / "data" / table.name) for place in (tmp_path / "again", out)
+        )
         for rows in (ours, theirs):
             rows.pop("directory", None)
         assert str(ours) == str(theirs)
@@ -267,21 +339,33 @@ def test_a_report_stands_for_its_runs(study: Path, out: Path, tmp_path: Path) ->
     assert len(read_study([tmp_path / "mine"]).runs) == 2
 
 
-def test_runs_that_have_gone_on_since_a_report_take_the_place_of_those_it_kept(tmp_path: Path) -> None:
+def test_runs_that_have_gone_on_since_a_report_take_the_place_of_those_it_kept(
+    tmp_path: Path,
+) -> None:
     """Of the same settings, and only where the report had caught them on their way."""
     for place, count, rate in (("then", 4, 1e-3), ("now", 10, 1e-3), ("other", 10, 3e-4)):
         write_run(tmp_path / place, "dqn", "pong", 0, ramp(20.0, count), learning_rate=rate)
-        write_run(tmp_path / place, "dqn", "pong", {"then": 1, "now": 2, "other": 3}[place], ramp(10.0))
+        write_run(
+            tmp_path / place, "dqn", "pong", {"then": 1, "now": 2, "other": 3}[place], ramp(10.0)
+        )
     write_report([tmp_path / "then"], tmp_path / "kept")
     for order in (("kept", "now"), ("now", "kept")):
         runs = read_study([tmp_path / place for place in order]).runs
         assert [(run.key[2], run.finished) for run in runs] == [(0, True), (1, True), (2, True)]
-    for order in (("kept", "other"), ("then", "now")):
-        with pytest.raises(ValueError, match="same agent, game and seed"):
-            read_study([tmp_path / place for place in order])
+    with pytest.raises(ValueError, match="same agent, game and seed"):
+        read_study([tmp_path / "then", tmp_path / "now"])
+    other = [
+        run for run in read_study([tmp_path / "kept", tmp_path / "other"]).runs if run.key[2] == 0
+    ]
+    assert [(run.agent, run.finished) for run in other] == [
+        ("DQN (learning rate 3e-4)", True),
+        ("DQN (learning rate 1e-3)", False),
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "planned": [], "runs": [{}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 3}', '{"version": 1, "planned": [], "runs": [{}]}']
+)
 def test_runs_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(ValueError, match=r"runs\.json cannot be read"):
@@ -293,66 +377,73 @@ def test_one_run_is_enough(tmp_path: Path) -> None:
     report = write_report([run], tmp_path / "out")
     text = text_of(report.page)
     for words in (
-        "One seed a game: there are no intervals", "It takes two agents", "No run has compared its laws",
+        "One seed a game: there are no intervals", "It takes two agents", "No run has compared its distributions",
         "Absent: no run has a timing.csv",
-        "1 run without a made.json", "0 is the lowest evaluation in this report", "no plan (suite.json)",
+        "1 run without a provenance.json", "0 is the lowest evaluation in this report", "no plan (suite.json)",
     ):  # fmt: skip
         assert words in text
     assert select(report.aggregates, measure="IQM")["value"][0] == 1
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["aggregates"][0]["low"] is None
+    assert (
+        json.loads((tmp_path / "out" / "summary.json").read_text())["aggregates"][0]["low"] is None
+    )
 
 
 def test_an_agent_with_another_imputation_is_one_of_its_own(tmp_path: Path) -> None:
     for imputation, place in ((None, "own"), ("scipy-root", "scipy")):
-        write_run(tmp_path / place, "er-dqn", "minatar/breakout", 0, ramp(10.0), imputation=imputation)
+        write_run(
+            tmp_path / place, "er-dqn", "minatar/breakout", 0, ramp(10.0), imputation=imputation
+        )
     text = text_of(write_report([tmp_path], tmp_path / "out").page)
     assert "imputationthe agent's ownscipy-root" in text  # ER-DQN, ER-DQN (scipy-root)
 
 
 def passed(run: Path, **given: str) -> None:
     """As if statistics or an environment had been passed to `train`."""
-    (run / "made.json").write_text(json.dumps([{"commit": None, **given}]))
+    (run / "provenance.json").write_text(json.dumps([{"commit": None, **given}]))
 
 
 def test_what_was_passed_beside_a_config_is_what_was_run(tmp_path: Path) -> None:
-    """A run of one's own statistics in one's own environment is no seed of the config's agent in the config's game."""
+    """A run of one's own statistics in one's own environment is no seed of the config's agent in
+    the config's game."""
     write_run(tmp_path, "er-dqn", "breakout", 0, ramp(10.0))
     mine = write_run(tmp_path, "er-dqn", "breakout", 1, ramp(20.0))
     passed(mine, family="Mine(taus=(0.1, 0.5))", env="Cart-v0")
     study = read_study([tmp_path])
     assert [run.key for run in study.runs] == [("Mine", "Cart-v0", 1), ("ER-DQN", "breakout", 0)]
-    assert [study.scales[env].one_is for env in ("breakout", "Cart-v0")] == ["human", "best agent here (Mine)"]
+    assert [study.scales[env].one_is for env in ("breakout", "Cart-v0")] == [
+        "human",
+        "best agent here (Mine)",
+    ]
     report = write_report([tmp_path], tmp_path / "out")
     assert "size11the agent's own" in text_of(report.page)  # ER-DQN's, and not
-    assert [run.key for run in read_study([tmp_path / "out"]).runs] == [run.key for run in study.runs]
+    assert [run.key for run in read_study([tmp_path / "out"]).runs] == [
+        run.key for run in study.runs
+    ]
 
 
 def test_statistics_of_one_name_are_not_taken_for_one_agent(tmp_path: Path) -> None:
-    for seed, (agent, env) in enumerate((("a:Mine", "minatar/breakout"), ("b:Mine", "minatar/asterix"))):
+    for seed, (agent, env) in enumerate(
+        (("a:Mine", "minatar/breakout"), ("b:Mine", "minatar/asterix"))
+    ):
         write_run(tmp_path / "modules", agent, env, seed, ramp(10.0))
-    with pytest.raises(ValueError, match=r"b:Mine|a:Mine"):
-        read_study([tmp_path / "modules"])
+    assert read_study([tmp_path / "modules"]).agents == ["a:Mine", "b:Mine"]
     for seed in range(2):
-        passed(write_run(tmp_path / "passed", "dqn", "pong", seed, ramp(10.0)), family=f"Mine(size={seed})")
-    with pytest.raises(ValueError, match=r"Mine\(size=1\) was trained in it; it would be called Mine"):
-        read_study([tmp_path / "passed"])
-
-
-def test_settings_that_differ_in_every_game_are_not_shared(tmp_path: Path) -> None:
-    """Though both agents have both values, in one game or the other."""
-    for env, rates in (("minatar/breakout", (1e-4, 3e-4)), ("minatar/asterix", (3e-4, 1e-4))):
-        for agent, rate in zip(("er-dqn", "er-dqn-naive"), rates, strict=True):
-            write_run(tmp_path, agent, env, 0, ramp(10.0), learning_rate=rate, size=11)
-    text = text_of(write_report([tmp_path], tmp_path / "out").page)
-    differing = text.partition("These differ between agents:")[2].partition("Shared by all agents")[0]
-    assert differing.strip() == "settingER-DQNER-DQN-naivelearning rate0.0001 or 0.00030.0001 or 0.0003"
+        passed(
+            write_run(tmp_path / "passed", "dqn", "pong", seed, ramp(10.0)),
+            family=f"Mine(size={seed})",
+        )
+    assert read_study([tmp_path / "passed"]).agents == ["Mine(size=0)", "Mine(size=1)"]
 
 
 def test_a_run_that_is_shorter_than_what_it_logs_can_be_finished(tmp_path: Path) -> None:
-    run = write_run(tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0, 4), log_every=10_000, evaluate_every=300)
+    run = write_run(
+        tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0, 4), log_every=10_000, evaluate_every=300
+    )
     assert read_study([run]).unfinished
     (run / f"checkpoint-{STEPS:012d}").mkdir()
-    (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text("{}")
+    (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text(
+        json.dumps({"version": checkpoint.VERSION, "step": STEPS, "finished": True})
+    )
     assert not read_study([run]).unfinished
 
 
@@ -383,8 +474,7 @@ def test_games_that_cannot_be_compared_are_left_out_and_named(tmp_path: Path) ->
 
 def test_a_plan_that_has_grown_makes_its_runs_unfinished(tmp_path: Path) -> None:
     write_run(tmp_path, "dqn", "pong", 0, ramp(10.0))
-    run = {"name": "any", "agent": "dqn", "env": "pong", "seed": 0, "config": {"steps": 2 * STEPS}}
-    (tmp_path / "suite.json").write_text(json.dumps({"runs": [run]}))
+    write_plan(tmp_path, [Planned("any", config_of("dqn", "pong", 0, steps=2 * STEPS))])
     (found,) = read_study([tmp_path]).unfinished
     assert (found.reached, found.planned) == (STEPS, 2 * STEPS)
 
@@ -420,17 +510,24 @@ def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b" / "pong" / "dqn" / "seed-0" / "config.json").write_text('{"new": 1}')
     with pytest.raises(ValueError, match=r"config\.json cannot be read"):
         write_report([tmp_path / "b"], tmp_path / "out")
-    for damaged in (tmp_path / "c" / "pong" / "dqn" / "seed-0" / "made.json", tmp_path / "c" / "suite.json"):
+    for damaged in (
+        tmp_path / "c" / "pong" / "dqn" / "seed-0" / "provenance.json",
+        tmp_path / "c" / "suite.json",
+    ):
         damaged.write_text("{")
         with pytest.raises(ValueError, match=rf"{damaged.name} cannot be read"):
             write_report([tmp_path / "c"], tmp_path / "out")
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for agent in ("er-dqn", "dqn"):
         for seed in range(2):
             write_run(tmp_path / "runs", agent, "pong", seed, ramp(10.0 + seed))
-    monkeypatch.setattr("sys.argv", ["edrl", "report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+    monkeypatch.setattr(
+        "sys.argv", ["edrl", "report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    )
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 0

@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -17,24 +18,17 @@ import pytest
 from edrl.cli.suite import Suite
 from edrl.deep.checkpoint import found, write_text
 from edrl.deep.config import Config, preset
-from edrl.deep.train import resume
+from edrl.deep.training import resume
 from edrl.study import estimate as estimates
 from edrl.study import local, machine
 from edrl.study.estimate import estimate, fitting_jobs, sizes_of
 from edrl.study.locks import Taken, is_locked, locked
 from edrl.study.plan import SUITES, Planned, parse_settings, plan, read_plan, write_plan
+from edrl.study.progress import finished, last_row, steps_done
 from edrl.study.ray_backend import _warn_of_waiting
 from edrl.study.status import look_at
 from edrl.study.timing import Timing, seconds_spent, timing_of
-from edrl.study.work import (
-    forget_failure,
-    is_done,
-    last_row,
-    note_failure,
-    steps_done,
-    why_failed,
-    work,
-)
+from edrl.study.work import forget_failure, note_failure, why_failed, work
 
 TINY = (
     "steps=300", "replay=300", "learn_after=100", "target_every=50", "log_every=50", "evaluate_every=100",
@@ -43,20 +37,58 @@ TINY = (
 
 
 def test_a_plan_has_every_run_once_seed_by_seed() -> None:
-    settings = parse_settings(["steps=1000", "er-dqn.learning_rate=1e-4", "epsilon=[1, 0.2]", "network=minatar"])
-    runs = plan(["minatar5"], ["er-dqn", "dqn"], 2, "minatar", settings)
+    settings = parse_settings(["steps=1000", "epsilon=[1, 0.2]", "network=minatar"])
+    runs = plan(["minatar5"], ["ER-DQN[learning_rate=1e-4]", "dqn"], 2, "minatar", settings)
     assert len({run.name for run in runs}) == len(runs) == 5 * 2 * 2
     assert [run.config.seed for run in runs] == [0] * 10 + [1] * 10
-    assert runs[0].name == "minatar-asterix/er-dqn/seed-0"
+    assert runs[0].name == "minatar-asterix/er-dqn+learning_rate=1e-4/seed-0"
     assert {run.config.learning_rate for run in runs if run.config.agent == "er-dqn"} == {1e-4}
     assert {run.config.learning_rate for run in runs if run.config.agent == "dqn"} == {2.5e-4}
     assert runs[0].config.epsilon == (1, 0.2)
-    assert [run.config.seed for run in plan(["minatar/breakout"], ["dqn"], 2, "minatar", first_seed=100)] == [100, 101]
+    later = plan(["minatar/breakout"], ["dqn"], 2, "minatar", first_seed=100)
+    assert [run.config.seed for run in later] == [100, 101]
     assert len(SUITES["atari57"]) == 57
-    variant = plan(["minatar/breakout"], ["er-dqn:scipy-root"], 1, "minatar")[0]
-    assert variant.name == "minatar-breakout/er-dqn-scipy-root/seed-0"
-    assert variant.config.label == "ER-DQN (scipy-root)"
-    assert dataclasses.replace(variant.config, cvar=0.2).label == "ER-DQN (scipy-root, CVaR 0.2)"
+
+
+def test_any_settings_can_be_compared_in_one_study(tmp_path: Path) -> None:
+    agents = ["er-dqn", "er-dqn[size=5]", "er-dqn[size=51]", "er-dqn[double]", "mine:Stat[size=7]"]
+    runs = write_plan(tmp_path, plan(["minatar/breakout"], agents, 1, "minatar", {"n_step": 3}))
+    assert [str(run.config.variant) for run in read_plan(tmp_path)] == agents
+    assert [run.config.size for run in runs] == [None, 5, 51, None, 7]
+    assert [run.name.split("/")[1] for run in runs] == [
+        "er-dqn", "er-dqn+size=5", "er-dqn+size=51", "er-dqn+double", "mine-Stat+size=7",
+    ]  # fmt: skip
+    assert {run.config.n_step for run in runs} == {3}
+
+
+def test_what_an_agents_name_says_comes_before_what_is_set_for_all() -> None:
+    agents = ["er-dqn", "er-dqn[learning_rate=1e-4]", "er-dqn[double=false]"]
+    settings = {"learning_rate": 1e-3, "double": True}
+    runs = plan(["minatar/breakout"], agents, 1, "minatar", settings)
+    assert [run.config.learning_rate for run in runs] == [1e-3, 1e-4, 1e-3]
+    assert [run.config.double for run in runs] == [True, True, False]
+
+
+def test_a_study_that_an_earlier_version_planned_grows(tmp_path: Path) -> None:
+    """Its agents' settings were not part of their names, nor of their directories'."""
+    settings = {"learning_rate": 1e-4, "imputation": "scipy-root", "steps": 1000}
+    config = preset("minatar", agent="er-dqn", env="minatar/breakout", **settings)
+    before = dataclasses.asdict(config)
+    del before["changed"]
+    name = "minatar-breakout/er-dqn-scipy-root/seed-0"
+    run = {
+        "name": name,
+        "agent": "ER-DQN (scipy-root)",
+        "env": "minatar/breakout",
+        "seed": 0,
+        "config": before,
+    }
+    (tmp_path / "suite.json").write_text(json.dumps({"version": 1, "runs": [run]}))
+    agents = ["er-dqn[imputation=scipy-root,learning_rate=1e-4]"]
+    more = plan(["minatar/breakout"], agents, 2, "minatar", {"steps": 2000})
+    old, new = write_plan(tmp_path, more)
+    assert (old.name, old.config.steps) == (name, 2000)
+    assert new.config.seed == 1
 
 
 @pytest.mark.parametrize(
@@ -66,22 +98,35 @@ def test_a_plan_has_every_run_once_seed_by_seed() -> None:
         ({"games": ["atari58"]}, "many games at once are atari57 and minatar5"),
         ({"games": []}, "games"),
         ({"games": ["minatar5", "minatar/asterix"]}, "none twice"),
-        ({"agents": ["er-dqm"]}, "er-dqn"),
+        ({"agents": ["er-dqm"]}, "did you mean er-dqn"),
+        ({"agents": ["er-dqn", "ER-DQN[size=11]"]}, "none twice"),  # eleven is what it has
         ({"seeds": 0}, "seeds"),
-        ({"settings": {"stepz": 3}}, "stepz"),
-        ({"settings": {"c51.steps": 3}}, "the agents are er-dqn"),
+        ({"settings": {"stepz": 3}}, "did you mean steps"),
+        ({"settings": {"er-dqn.steps": 3}}, "er-dqn.steps"),
         ({"settings": {"seed": 3}}, "seed"),
-        ({"settings": {"learning_rate": "abc"}}, "it must be a number"),
-        ({"settings": {"er-dqn.double": "maybe"}}, "it must be true or false"),
+        ({"settings": {"learning_rate": "abc"}}, "learning_rate must be a finite number"),
+        ({"settings": {"double": "maybe"}}, "double must be true or false"),
     ],
 )
 def test_mistakes_in_a_plan_are_named(change: dict[str, Any], words: str) -> None:
-    arguments: dict[str, Any] = {"games": ["minatar/breakout"], "agents": ["er-dqn"], "seeds": 1, "settings": {}}
+    arguments: dict[str, Any] = {
+        "games": ["minatar/breakout"], "agents": ["er-dqn"], "seeds": 1, "settings": {}
+    }  # fmt: skip
     arguments |= change
     with pytest.raises(ValueError, match=words):
-        plan(arguments["games"], arguments["agents"], arguments["seeds"], "minatar", arguments["settings"])
-    with pytest.raises(ValueError, match="NAME=VALUE"):
-        parse_settings(["steps"])
+        plan(
+            arguments["games"],
+            arguments["agents"],
+            arguments["seeds"],
+            "minatar",
+            arguments["settings"],
+        )
+
+
+@pytest.mark.parametrize("entry", ["steps", "er-dqn.learning_rate=1e-4"])
+def test_settings_of_one_agent_belong_into_its_name(entry: str) -> None:
+    with pytest.raises(ValueError, match=r"NAME=VALUE for all agents.*er-dqn\[NAME=VALUE\]"):
+        parse_settings([entry])
 
 
 def test_runs_at_once_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,15 +144,25 @@ def test_runs_at_once_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monkey
     assert local._shares_of_cores(3, 2) == [None] * 3
 
 
-def test_what_fails_is_named_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_is_named_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two at a time: a run that ends makes room, however it ends."""
-    code = {"a": "pass", "b": "raise SystemExit(3)", "c": "import os; os.kill(os.getpid(), 9)", "d": "pass"}
+    code = {
+        "a": "pass",
+        "b": "raise SystemExit(3)",
+        "c": "import os; os.kill(os.getpid(), 9)",
+        "d": "pass",
+    }
 
     def start(study: Path, name: str, *_: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-c", code[name]], stdin=subprocess.PIPE)
 
     monkeypatch.setattr(local, "_start", start)
-    assert sorted(local.run_here(tmp_path, [Planned(name, Config()) for name in code], 2, 1)) == ["b", "c"]
+    assert sorted(local.run_here(tmp_path, [Planned(name, Config()) for name in code], 2, 1)) == [
+        "b",
+        "c",
+    ]
     assert "exit status 3" in why_failed(tmp_path / "b")
     assert "SIGKILL" in why_failed(tmp_path / "c")
 
@@ -122,7 +177,10 @@ def test_a_study_grows_but_does_not_change(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"steps.*only grow"):
         write_plan(tmp_path, small)
     with pytest.raises(ValueError, match=r"gamma.*another directory"):
-        write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 2000, "gamma": 0.9}))
+        write_plan(
+            tmp_path,
+            plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 2000, "gamma": 0.9}),
+        )
     with pytest.raises(ValueError, match=r"no suite\.json"):
         read_plan(tmp_path / "nowhere")
 
@@ -134,8 +192,12 @@ def test_sizes_are_those_of_the_paper() -> None:
     assert 10.6e9 < sizes.disk < 10.7e9  # half a million more, between two checkpoints
 
 
-def test_what_cannot_be_built_is_not_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = Suite(games=("minatar/breakout",), agents=("dqn",), preset="paper", out=tmp_path / "study")
+def test_what_cannot_be_built_is_not_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = Suite(
+        games=("minatar/breakout",), agents=("dqn",), preset="paper", out=tmp_path / "study"
+    )
     assert command() == 2
     assert "fits the environment" in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "study").exists()
@@ -144,20 +206,37 @@ def test_what_cannot_be_built_is_not_planned(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path: Path) -> None:
-    """Evaluations are in the times that runs have written; variants of an agent have speeds of their own."""
+    """Evaluations are in the times that runs have written.
+
+    Variants of an agent have speeds of their own.
+    """
     settings = {"steps": 1000, "evaluate_every": 100, "evaluate_steps": 100, "learn_after": 100}
-    runs = write_plan(tmp_path, plan(["minatar/breakout"], ["er-dqn", "er-dqn:scipy-root"], 2, "minatar", settings))
+    runs = write_plan(
+        tmp_path,
+        plan(
+            ["minatar/breakout"],
+            ["er-dqn", "er-dqn[imputation=scipy-root]"],
+            2,
+            "minatar",
+            settings,
+        ),
+    )
     for run, seconds in zip(runs, (10.0, 100.0, 0.0, 0.0), strict=True):
         if seconds:  # the first seed's are half done
             (tmp_path / run.name).mkdir(parents=True)
             write_text(tmp_path / run.name / "metrics.csv", "step,score\n500,1\n")
-            write_text(tmp_path / run.name / "timing.csv", f"step,seconds\n0,0\n100,0.01\n500,{seconds}\n")
+            write_text(
+                tmp_path / run.name / "timing.csv", f"step,seconds\n0,0\n100,0.01\n500,{seconds}\n"
+            )
     found = estimate(tmp_path, runs, jobs=1, threads=1)
-    assert found.speeds == {"ER-DQN": 40.0, "ER-DQN (scipy-root)": 4.0}  # since they have begun to learn
+    speeds = {agent.label: speed for agent, speed in found.speeds.items()}
+    assert speeds == {"ER-DQN": 40.0, "ER-DQN (scipy-root)": 4.0}  # since they have begun to learn
     assert found.steps == 3000
     assert found.hours * 3600 == pytest.approx(1500 / 40 + 1500 / 4)
     # Three at once: the second long one begins when the first short one is done.
-    assert estimate(tmp_path, runs, jobs=3, threads=1).hours * 3600 == pytest.approx(500 / 40 + 1000 / 4)
+    assert estimate(tmp_path, runs, jobs=3, threads=1).hours * 3600 == pytest.approx(
+        500 / 40 + 1000 / 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +245,10 @@ def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path
         ("0,0 100,1 200,2", Timing(200, 3.0, 0.0)),
         ("0,0 100,1 200,2 300,4 100,0 200,8", Timing(200, 9.0, 6.0)),  # killed; a checkpoint at 100
         ("0,0 100,1 200,2 150,0 200,8", Timing(200, 10.0, 1.0)),  # killed; a checkpoint at 150
-        ("0,0 100,1 100,0 100,2 200,4", Timing(200, 7.0, 0.0)),  # stopped in the evaluation at 100, which comes anew
+        (
+            "0,0 100,1 100,0 100,2 200,4",
+            Timing(200, 7.0, 0.0),
+        ),  # stopped in the evaluation at 100, which comes anew
         ("0,0 100,1 0,0 50,2", Timing(50, 2.0, 1.0)),  # killed before its first checkpoint
         ("0,0", None),
     ],
@@ -174,13 +256,17 @@ def test_the_hours_left_are_those_of_the_steps_left_at_the_speed_so_far(tmp_path
 def test_time_is_told_once_for_every_step(rows: str, timing: Timing | None, tmp_path: Path) -> None:
     write_text(tmp_path / "timing.csv", "\n".join(("step,seconds", *rows.split(), "")))
     assert timing_of(tmp_path) == timing
-    assert seconds_spent(tmp_path) == (0.0 if timing is None else timing.seconds + timing.seconds_done_twice)
+    assert seconds_spent(tmp_path) == (
+        0.0 if timing is None else timing.seconds + timing.seconds_done_twice
+    )
 
 
-def test_a_module_that_prints_when_it_is_imported_can_be_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_prints_when_it_is_imported_can_be_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "chatty.py").write_text("import edrl\nprint('Hello')\nMine = edrl.Expectiles(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(estimates, "_SECONDS", 0.1)
     assert estimates.measured_speed(preset("quick", agent="chatty:Mine"), 1) > 0
 
@@ -189,7 +275,10 @@ def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edrl.study.estimate.measured_speed", lambda config, threads: 20.0)
-    runs = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000, "evaluate_every": 0}))
+    runs = write_plan(
+        tmp_path,
+        plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000, "evaluate_every": 0}),
+    )
     (tmp_path / runs[0].name).mkdir(parents=True)
     write_text(tmp_path / runs[0].name / "metrics.csv", "step,score\n")
     write_text(tmp_path / runs[0].name / "timing.csv", "step,seconds\n0,0\n300,2.5\n")
@@ -203,7 +292,9 @@ def test_what_does_not_run_is_not_planned(
         raise RuntimeError("dqn does not run")
 
     monkeypatch.setattr("edrl.study.estimate.measured_speed", fails)
-    assert Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path)() == 2
+    assert (
+        Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path)() == 2
+    )
     assert "does not run" in capsys.readouterr().out
     assert not (tmp_path / "suite.json").exists()
 
@@ -212,7 +303,11 @@ def test_what_a_cluster_has_no_room_for_is_said() -> None:
     def node(**resources: float) -> dict[str, Any]:
         return {"Alive": True, "Resources": resources}
 
-    cluster = [node(CPU=8, memory=4e9), node(CPU=2, GPU=1, memory=64e9), {"Alive": False, "Resources": {"CPU": 64}}]
+    cluster = [
+        node(CPU=8, memory=4e9),
+        node(CPU=2, GPU=1, memory=64e9),
+        {"Alive": False, "Resources": {"CPU": 64}},
+    ]
     _warn_of_waiting(cluster, {"CPU": 8, "GPU": 0, "memory": 4e9})
     _warn_of_waiting(cluster, {"CPU": 2, "GPU": 0.5, "memory": 8e9})
     with pytest.warns(UserWarning, match=r"16 CPUs, 0 GPUs and 1\.0 GB of memory"):
@@ -222,25 +317,31 @@ def test_what_a_cluster_has_no_room_for_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"jobs": 2, "ray": "local"}, "the cluster's room decides"), ({"gpus": 0.5}, "for --ray")]
+    ("options", "words"),
+    [({"jobs": 2, "ray": "local"}, "the cluster's room decides"), ({"gpus": 0.5}, "for --ray")],
 )
 def test_options_without_effect_are_refused(
     options: dict, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path / "study", **options)
+    command = Suite(
+        games=("minatar/breakout",),
+        agents=("dqn",),
+        preset="minatar",
+        out=tmp_path / "study",
+        **options,
+    )
     assert command() == 2
     assert words in " ".join(capsys.readouterr().out.split())
 
 
-def test_two_agents_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ValueError, match="called Stat in reports"):
-        plan(["minatar/breakout"], ["one:Stat", "other:Stat"], 1, "minatar")
-    write_plan(tmp_path, plan(["minatar/breakout"], ["one:Stat"], 1, "minatar"))
-    with pytest.raises(ValueError, match="called Stat in reports"):  # later, too
-        write_plan(tmp_path, plan(["minatar/breakout"], ["other:Stat"], 1, "minatar"))
+def test_two_agents_of_one_name_are_called_by_their_modules_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(tmp_path, plan(["minatar/breakout"], ["one:Stat", "other:Stat"], 1, "minatar"))
+    assert Suite(status=tmp_path)() == 0
+    assert "┃ runs done ┃ one:Stat ┃ other:Stat ┃" in " ".join(capsys.readouterr().out.split())
     ours, theirs = plan(["minatar/breakout"], ["dqn", "mine:DQN"], 1, "minatar")
-    assert (ours.config.label, theirs.config.label) == ("DQN", "mine:DQN")
+    assert [run.config.variant.label for run in (ours, theirs)] == ["DQN", "mine:DQN"]
 
 
 def test_the_last_row_is_read_from_the_end_of_a_file(tmp_path: Path) -> None:
@@ -248,8 +349,13 @@ def test_the_last_row_is_read_from_the_end_of_a_file(tmp_path: Path) -> None:
     assert last_row(file) == {}
     file.write_text("step,score\n")
     assert last_row(file) == {}
-    file.write_text("step,score\n" + "".join(f"{step},{step}.5\n" for step in range(2000)) + "2000,3")
-    assert last_row(file) == {"step": "1999", "score": "1999.5"}  # the one that is being written does not count
+    file.write_text(
+        "step,score\n" + "".join(f"{step},{step}.5\n" for step in range(2000)) + "2000,3"
+    )
+    assert last_row(file) == {
+        "step": "1999",
+        "score": "1999.5",
+    }  # the one that is being written does not count
 
 
 def test_locks_keep_others_out(tmp_path: Path) -> None:
@@ -261,8 +367,13 @@ def test_locks_keep_others_out(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "lock")
 
 
-def test_locks_on_file_systems_of_other_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NFS refuses a shared lock to who cannot read, and an exclusive one to who cannot write; some have no locks."""
+def test_locks_on_file_systems_of_other_kinds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS refuses a shared lock to who cannot read, and an exclusive one to who cannot write.
+
+    Some have no locks.
+    """
 
     def as_on_nfs(file: Any, kind: int) -> None:
         if not (file.readable() if kind & fcntl.LOCK_SH else file.writable()):
@@ -279,7 +390,9 @@ def test_locks_on_file_systems_of_other_kinds(tmp_path: Path, monkeypatch: pytes
         pass
 
 
-def test_as_many_runs_at_once_as_a_container_has_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_runs_at_once_as_a_container_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = plan(["minatar/breakout"], ["dqn"], 1, "minatar")
     largest = sizes_of(runs[0].config).memory
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
@@ -294,7 +407,9 @@ def test_as_many_runs_at_once_as_a_container_has_room_for(tmp_path: Path, monkey
     (tmp_path / "memory.stat").write_text(f"anon 7\ninactive_file {int(largest)}\n")
     assert machine.free_memory() == pytest.approx(2.5 * largest)
     assert fitting_jobs(runs, 1) == 2
-    monkeypatch.setattr(estimates, "free_memory", lambda: float("inf"))  # a system that does not say
+    monkeypatch.setattr(
+        estimates, "free_memory", lambda: float("inf")
+    )  # a system that does not say
     assert fitting_jobs(runs, 2) == 3
 
 
@@ -308,7 +423,9 @@ def test_time_is_counted_though_a_row_was_cut_short(tmp_path: Path) -> None:
         timing.write_text(f"step,seconds\n50,2.5\n{cut}")
         assert seconds_spent(tmp_path / run.name) == 2.5
     timing.write_text("step,seconds\n50,2.5\n1")
-    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=150))])
+    (longer,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=150))]
+    )
     work(tmp_path, longer.name)
     assert timing.read_text().split("\n")[2:4][0] == "1"
     went_on, ended = timing.read_text().split("\n")[3:5]
@@ -316,40 +433,53 @@ def test_time_is_counted_though_a_row_was_cut_short(tmp_path: Path) -> None:
     assert ended.startswith("150,")
 
 
-def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_had_only_begun_when_its_study_grew_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed before its first checkpoint: there is a config of other steps, and nothing to lose."""
-    (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings(TINY)))
+    (run,) = write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings(TINY))
+    )
 
     def killed() -> None:
         raise SystemExit
 
     with monkeypatch.context() as patched:
-        patched.setattr("edrl.deep.run.made_by", killed)
+        patched.setattr("edrl.deep.run.provenance", killed)
         with pytest.raises(SystemExit):
             work(tmp_path, run.name)
     assert (tmp_path / run.name / "config.json").exists()
     assert not found(tmp_path / run.name)
-    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=350))])
+    (longer,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=350))]
+    )
     work(tmp_path, longer.name)
-    assert is_done(tmp_path, longer.name, longer.config)
+    assert finished(tmp_path / longer.name, longer.config)
 
 
 def test_a_run_that_somebody_has_lengthened_is_done(tmp_path: Path) -> None:
     (run,) = write_plan(
-        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings((*TINY, "steps=100")))
+        tmp_path,
+        plan(["minatar/breakout"], ["dqn"], 1, "minatar", parse_settings((*TINY, "steps=100"))),
     )
     work(tmp_path, run.name)
     resume(tmp_path / run.name, steps=250)  # beyond the checkpoints that are kept
-    assert is_done(tmp_path, run.name, run.config)
-    (longer,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=300))])
-    assert not is_done(tmp_path, run.name, longer.config)
+    assert finished(tmp_path / run.name, run.config)
+    (longer,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=300))]
+    )
+    assert not finished(tmp_path / run.name, longer.config)
     work(tmp_path, run.name)
-    assert is_done(tmp_path, run.name, longer.config)
+    assert finished(tmp_path / run.name, longer.config)
     config = tmp_path / run.name / "config.json"
-    write_text(config, dataclasses.replace(longer.config, steps=350).to_json())  # and one stopped on its way
-    (again,) = write_plan(tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=340))])
+    write_text(
+        config, dataclasses.replace(longer.config, steps=350).to_json()
+    )  # and one stopped on its way
+    (again,) = write_plan(
+        tmp_path, [dataclasses.replace(run, config=dataclasses.replace(run.config, steps=340))]
+    )
     work(tmp_path, run.name)
-    assert is_done(tmp_path, run.name, again.config)
+    assert finished(tmp_path / run.name, again.config)
 
 
 def test_a_failure_is_told_once_and_of_the_last_time(tmp_path: Path) -> None:
@@ -365,12 +495,16 @@ def test_a_failure_is_told_once_and_of_the_last_time(tmp_path: Path) -> None:
 
 def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
     settings = parse_settings(TINY)
-    first, second = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 2, "minatar", settings))
+    first, second = write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 2, "minatar", settings)
+    )
     assert look_at(tmp_path, first).state == "waiting"
     work(tmp_path, first.name)
     assert look_at(tmp_path, first).state == "done"
     metrics = (tmp_path / first.name / "metrics.csv").read_text()
-    write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 350}))
+    write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 350})
+    )
     assert look_at(tmp_path, read_plan(tmp_path)[0]).state == "waiting"
     work(tmp_path, first.name)  # longer than was planned: from where it was
     assert (tmp_path / first.name / "metrics.csv").read_text().startswith(metrics)
@@ -380,7 +514,9 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
         shutil.rmtree(path)
     assert look_at(tmp_path, first).state == "done"
     metrics = (tmp_path / first.name / "metrics.csv").read_text()
-    write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 400}))
+    write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {**settings, "steps": 400})
+    )
     with pytest.raises(ValueError, match="would be lost"):
         work(tmp_path, first.name)
     assert (tmp_path / first.name / "metrics.csv").read_text() == metrics
@@ -399,10 +535,19 @@ def test_work_begins_goes_on_and_says_what_went_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two runs, of which one is stopped by a damaged checkpoint; the other ends; mended, the same command goes on."""
+    """Two runs, of which one is stopped by a damaged checkpoint.
+
+    The other ends; mended, the same command goes on.
+    """
     study = tmp_path / "study"
     command = Suite(
-        games=("minatar/breakout",), agents=("dqn",), seeds=2, preset="minatar", set=TINY, out=study, jobs=1
+        games=("minatar/breakout",),
+        agents=("dqn",),
+        seeds=2,
+        preset="minatar",
+        set=TINY,
+        out=study,
+        jobs=1,
     )
     with locked(study / "driver.lock"):
         assert command() == 2
@@ -410,7 +555,9 @@ def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert dataclasses.replace(command, dry_run=True)() == 0
     assert "2 of 2 runs are left: 600 agent steps" in " ".join(capsys.readouterr().out.split())
     assert not (study / "suite.json").exists()
-    first, second = write_plan(study, plan(["minatar/breakout"], ["dqn"], 2, "minatar", parse_settings(TINY)))
+    first, second = write_plan(
+        study, plan(["minatar/breakout"], ["dqn"], 2, "minatar", parse_settings(TINY))
+    )
     damaged = study / second.name / "checkpoint-000000000100"
     damaged.mkdir(parents=True)
     write_text(study / second.name / "config.json", second.config.to_json())
@@ -430,8 +577,16 @@ def test_a_study_runs_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert metrics[0] != metrics[1]
 
 
-def test_status_is_a_table_of_games_and_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = plan(["minatar/breakout", "minatar/asterix"], ["er-dqn", "dqn"], 2, "minatar", parse_settings(TINY))
+def test_status_is_a_table_of_games_and_agents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = plan(
+        ["minatar/breakout", "minatar/asterix"],
+        ["er-dqn", "dqn"],
+        2,
+        "minatar",
+        parse_settings(TINY),
+    )
     first, *_ = write_plan(tmp_path, runs)
     (tmp_path / first.name).mkdir(parents=True)
     write_text(tmp_path / first.name / "failed.txt", "ValueError: no luck\n")
@@ -445,9 +600,19 @@ def test_status_is_a_table_of_games_and_agents(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.slow
 def test_ctrl_c_saves_every_run(tmp_path: Path) -> None:
-    """Nothing but the interruption makes a checkpoint after the first; a run that waits has none."""
-    settings = {**parse_settings(TINY), "steps": 1_000_000, "checkpoint_every": 1_000_000, "evaluate_every": 0}
-    *begun, waits = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 3, "minatar", settings))
+    """Nothing but the interruption makes a checkpoint after the first.
+
+    A run that waits has none.
+    """
+    settings = {
+        **parse_settings(TINY),
+        "steps": 1_000_000,
+        "checkpoint_every": 1_000_000,
+        "evaluate_every": 0,
+    }
+    *begun, waits = write_plan(
+        tmp_path, plan(["minatar/breakout"], ["dqn"], 3, "minatar", settings)
+    )
 
     def interrupt_when_both_learn() -> None:
         if all(steps_done(tmp_path / run.name) >= 150 for run in begun):
@@ -464,7 +629,12 @@ def test_ctrl_c_saves_every_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> None:
     """And saves, even where SIGINT is ignored, as in what a shell starts in the background."""
-    settings = {**parse_settings(TINY), "steps": 1_000_000, "checkpoint_every": 1_000_000, "evaluate_every": 0}
+    settings = {
+        **parse_settings(TINY),
+        "steps": 1_000_000,
+        "checkpoint_every": 1_000_000,
+        "evaluate_every": 0,
+    }
     (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", settings))
     for lines in (0, 2):  # of metrics, which are there when the driver goes
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -477,5 +647,7 @@ def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> N
         assert worker.stdin is not None
         worker.stdin.close()
         worker.wait(timeout=60)
-    assert int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 100  # two rows of metrics
-    assert not is_done(tmp_path, run.name, run.config)
+    assert (
+        int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 100
+    )  # two rows of metrics
+    assert not finished(tmp_path / run.name, run.config)

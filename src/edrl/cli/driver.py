@@ -11,15 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from edrl.core.check import check_count, check_directory, check_number, fail
-from edrl.deep.config import in_order
+from edrl.deep.variant import labels
 from edrl.study.estimate import Estimate, estimate, fitting_jobs, kind_of, sizes_of
 from edrl.study.local import run_here
 from edrl.study.locks import Taken, locked
 from edrl.study.plan import Planned, added_to_plan, read_plan, write_plan
+from edrl.study.progress import finished
 from edrl.study.ray_backend import run_on_ray
 from edrl.study.status import RunStatus, count_states, look_at
-from edrl.study.work import forget_failure, is_done
+from edrl.study.work import forget_failure
 
+_CALLBACKS = ("edrl.report.return_pictures:ReturnPictures",)  # that watch each run
 _SECONDS = 2.0  # between two looks at the runs
 _COLOURS = {"done": "green", "running": "cyan", "failed": "red", "waiting": "dim"}
 
@@ -28,7 +30,10 @@ def attempt(console: Console, command: Callable[[], int]) -> int:
     """The exit status of a command that runs a study; what keeps it from its end is said."""
     try:
         return command()
-    except (KeyboardInterrupt, SystemExit) as stop:  # of which the latter is SIGTERM's, if Ray is there
+    except (
+        KeyboardInterrupt,
+        SystemExit,
+    ) as stop:  # of which the latter is SIGTERM's, if Ray is there
         console.print("Stopped; what was begun is saved. The same command goes on.")
         return 130 if isinstance(stop, KeyboardInterrupt) else 143
     except (ValueError, ImportError, RuntimeError, OSError, Taken) as error:
@@ -38,7 +43,8 @@ def attempt(console: Console, command: Callable[[], int]) -> int:
 
 @dataclass(frozen=True)
 class Driver:
-    """Works on the study in a directory: what is planned is added to it, and what is missing is run."""
+    """Works on the study in a directory: what is planned is added to it, and what is missing is
+    run."""
 
     console: Console
     out: Path
@@ -54,9 +60,17 @@ class Driver:
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
             if self.ray is not None:
-                raise fail("jobs", self.jobs, "with --ray the cluster's room decides: say what a run needs with --cpus")
+                raise fail(
+                    "jobs",
+                    self.jobs,
+                    "with --ray the cluster's room decides: say what a run needs with --cpus",
+                )
         if self.gpus and self.ray is None:
-            raise fail("gpus", self.gpus, "it is for --ray: without it, every run sees all GPUs of this machine")
+            raise fail(
+                "gpus",
+                self.gpus,
+                "it is for --ray: without it, every run sees all GPUs of this machine",
+            )
 
     def estimate(self, planned: Sequence[Planned]) -> int:
         """Show what it would take, write nothing, and return the exit status."""
@@ -68,17 +82,26 @@ class Driver:
         """Run what is missing, and return the exit status."""
         self._check(planned)
         with locked(self.out / "driver.lock"):
-            jobs = self._show_estimate(added_to_plan(self.out, planned))  # what does not run is not to be planned
+            jobs = self._show_estimate(
+                added_to_plan(self.out, planned)
+            )  # what does not run is not to be planned
             runs = write_plan(self.out, planned)
-            left = [run for run in runs if not is_done(self.out, run.name, run.config)]
+            left = [run for run in runs if not finished(self.out / run.name, run.config)]
             failed = self._work(left, runs, jobs) if left else []
         return _conclude(self.console, self.out, runs, failed)
 
     def _check(self, planned: Sequence[Planned]) -> None:
         for run in planned:
-            sizes_of(kind_of(run.config))  # builds the agent: one that cannot be is not to be planned
-        if any(run.config.evaluate_every > run.config.steps or not run.config.evaluate_every for run in planned):
-            text = "Some runs are never evaluated (evaluate_every), and a report is about evaluations."
+            sizes_of(
+                kind_of(run.config)
+            )  # builds the agent: one that cannot be is not to be planned
+        if any(
+            run.config.evaluate_every > run.config.steps or not run.config.evaluate_every
+            for run in planned
+        ):
+            text = (
+                "Some runs are never evaluated (evaluate_every), and a report is about evaluations."
+            )
             self.console.print(Text(text, style="yellow"), soft_wrap=True)
 
     def _show_estimate(self, runs: Sequence[Planned]) -> int:
@@ -104,22 +127,33 @@ class Driver:
                 looked[0] = time.monotonic()
                 try:
                     statuses = [done.get(run.name) or look_at(self.out, run) for run in runs]
-                except OSError:  # a file server that does not answer now is no reason to end the runs
+                except (
+                    OSError
+                ):  # a file server that does not answer now is no reason to end the runs
                     return
                 done.update({status.name: status for status in statuses if status.state == "done"})
                 live.update(_progress(statuses))
 
             if self.ray is None:
-                return run_here(self.out, left, jobs, self.cpus, look)
-            return run_on_ray(self.out, left, self.ray, self.cpus, self.gpus, look)
+                return run_here(self.out, left, jobs, self.cpus, look, _CALLBACKS)
+            return run_on_ray(self.out, left, self.ray, self.cpus, self.gpus, look, _CALLBACKS)
 
 
-def _show_estimate(console: Console, found: Estimate, runs: int, jobs: int, ray: str | None) -> None:
-    speeds = ", ".join(f"{agent} {speed:,.0f}" for agent, speed in found.speeds.items())
-    where = f"on this machine, {jobs} at once" if ray is None else f"on Ray ({ray}), all at once if it has the room"
+def _show_estimate(
+    console: Console, found: Estimate, runs: int, jobs: int, ray: str | None
+) -> None:
+    called = labels(found.speeds)
+    speeds = ", ".join(f"{called[agent]} {speed:,.0f}" for agent, speed in found.speeds.items())
+    where = (
+        f"on this machine, {jobs} at once"
+        if ray is None
+        else f"on Ray ({ray}), all at once if it has the room"
+    )
     console.print(
-        f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about {_duration(found.hours)} {where};"
-        f" {found.disk / 1e9:,.1f} GB of disk, {found.memory / 1e9:,.1f} GB of memory for each run at most.\n"
+        f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about"
+        f" {_duration(found.hours)} {where}; {found.disk / 1e9:,.1f} GB of disk,"
+        f" {found.memory / 1e9:,.1f} GB of memory for each run"
+        " at most.\n"
         f"Agent steps a second on this machine: {speeds}.",
         soft_wrap=True,
         highlight=False,
@@ -143,8 +177,13 @@ def _at_work(statuses: Sequence[RunStatus]) -> list[RunStatus]:
 
 def _counts(statuses: Sequence[RunStatus]) -> str:
     counts = count_states(statuses)
-    steps, planned = sum(status.step for status in statuses), sum(status.steps for status in statuses)
-    listed = ", ".join(f"{counts[state]} {state}" for state in ("done", "running", "failed", "waiting"))
+    steps, planned = (
+        sum(status.step for status in statuses),
+        sum(status.steps for status in statuses),
+    )
+    listed = ", ".join(
+        f"{counts[state]} {state}" for state in ("done", "running", "failed", "waiting")
+    )
     return f"{listed}; {steps:,} of {planned:,} steps ({steps / max(1, planned):.0%})"
 
 
@@ -177,21 +216,24 @@ def show_status(console: Console, study: Path) -> int:
 
 def _overview(statuses: Sequence[RunStatus]) -> Table:
     """Games by agents: how many runs are done, of how many."""
-    agents = in_order({status.agent for status in statuses})
+    agents = labels(status.agent for status in statuses)
     table = Table()
     table.add_column("runs done", no_wrap=True)
-    for agent in agents:
-        table.add_column(agent, overflow="fold")  # whole in a narrow terminal, too
+    for label in agents.values():
+        table.add_column(label, overflow="fold")  # whole in a narrow terminal, too
     for env in dict.fromkeys(status.env for status in statuses):
-        cells = []
-        for agent in agents:
-            counts = count_states([status for status in statuses if (status.env, status.agent) == (env, agent)])
-            done, planned = counts["done"], counts.total()
-            # What is wrong first, then what is going on.
-            state = next((state for state in ("failed", "running", "waiting") if counts[state]), "done")
-            cells.append(Text(f"{done} of {planned}" if planned else "", style=_COLOURS[state]))
+        here = [status for status in statuses if status.env == env]
+        cells = [_cell([status for status in here if status.agent == agent]) for agent in agents]
         table.add_row(env, *cells)
     return table
+
+
+def _cell(statuses: Sequence[RunStatus]) -> Text:
+    """How many are done, in the colour of what is wrong, or else of what is going on."""
+    counts = count_states(statuses)
+    state = next((state for state in ("failed", "running", "waiting") if counts[state]), "done")
+    text = f"{counts['done']} of {counts.total()}" if statuses else ""
+    return Text(text, style=_COLOURS[state])
 
 
 def _conclude(console: Console, study: Path, runs: Sequence[Planned], failed: Sequence[str]) -> int:

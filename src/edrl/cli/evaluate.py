@@ -6,7 +6,13 @@ from pathlib import Path
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 from scipy.stats import bootstrap
 
@@ -14,63 +20,63 @@ from edrl.core.check import check_count
 from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
 from edrl.deep.environments import make
-from edrl.deep.play import Evaluation, Moment, evaluate
-from edrl.deep.trained import Trained, load_trained
+from edrl.deep.play import Moment, Played, play
+from edrl.deep.trained import Trained, load
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play episodes with a trained agent: its mean score with a 95 % interval, and the returns that it got beside the
-    return distributions that it has learnt. Ctrl-C ends it early, with what has been played until then."""
+    """Play episodes with a trained agent.
+
+    Shows its mean score with a 95 % interval, and the returns that it got beside the return
+    distributions that it has learnt. Ctrl-C ends it early, with what has been played until then.
+    """
 
     run: tyro.conf.Positional[Path]
     """The run's directory."""
     episodes: int = 30
-    """How many."""
+    """How many episodes to play."""
     seed: int = 1_000_000
-    """Of the environment and of random actions."""
+    """The seed of the environment and of random actions."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
         console = Console()
         try:
             check_count("episodes", self.episodes, 1)
-            loaded = load_trained(self.run)
+            loaded = load(self.run)
+            played, returns = Played(), Returns(loaded.config.gamma)
+            stopped = self._play(loaded, played, returns)
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
-        played, returns = Evaluation(), Returns(loaded.config.gamma)
-        try:
-            self._play(loaded, played, returns)
-            stopped = False
-        except KeyboardInterrupt:
-            if not played.scores:
-                raise
-            stopped = True
-        except (ValueError, ImportError) as error:
-            console.print(Text(str(error), style="red"), soft_wrap=True)
-            return 2
+        self._tell(console, loaded, played, stopped)
+        calibration = returns.against(loaded.agent, loaded.parameters)
+        if calibration is not None:
+            console.print(str(calibration), soft_wrap=True, highlight=False)
+        return 130 if stopped else 0
+
+    def _tell(self, console: Console, loaded: Trained, played: Played, stopped: bool) -> None:
         config, scores = loaded.config, np.asarray(played.scores)
         text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"
         if len(scores) > 1 and scores.std() > 0:
-            interval = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval
-            text += f", 95 % interval {interval.low:.2f} to {interval.high:.2f}"
+            found = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval
+            text += f", 95 % interval {found.low:.2f} to {found.high:.2f}"
         count = f"{len(scores)} of {self.episodes}" if stopped else f"{len(scores)}"
         console.print(f"{text}, {count} episodes", soft_wrap=True, highlight=False)
-        seen = returns.against(loaded.agent, loaded.parameters)
-        if seen is not None:
-            console.print(str(seen), soft_wrap=True, highlight=False)
-        return 130 if stopped else 0
 
-    def _play(self, loaded: Trained, played: Evaluation, returns: Returns) -> None:
-        """Play under a bar, and keep what was played and seen."""
-        config = loaded.config
+    def _play(self, loaded: Trained, played: Played, returns: Returns) -> bool:
+        """Play under a bar; returns whether it was stopped."""
+        config, steps = loaded.config, 0
         environment = make(config.env, seed=self.seed, sticky=config.sticky)
-        columns = (TextColumn("play"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                   TextColumn("{task.fields[steps]:,} steps"))  # fmt: skip
-        with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=3600) as bar:
-            task, steps = bar.add_task("play", total=self.episodes, steps=0), 0
+        columns = (
+            TextColumn("play"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            TextColumn("{task.fields[steps]:,} steps"),
+        )  # fmt: skip
+        console = Console(stderr=True)
+        with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+            task = bar.add_task("play", total=self.episodes, steps=0)
 
             def watch(moment: Moment) -> None:
                 nonlocal steps
@@ -79,8 +85,16 @@ class Evaluate:
                 if steps % 100 == 0 or moment.after.ended:
                     bar.update(task, advance=int(moment.after.ended), steps=steps)
 
-            evaluate(
-                loaded.agent, loaded.parameters, environment, self.seed, config.evaluate_epsilon,
-                episodes=self.episodes, watch=watch, found=played,
-            )  # fmt: skip
-        environment.close()
+            policy, epsilon = loaded.policy(self.seed), config.evaluate_epsilon
+            try:
+                play(
+                    environment, policy, epsilon, self.seed, episodes=self.episodes, watch=watch,
+                    played=played,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                if not played.scores:
+                    raise
+                return True
+            finally:
+                environment.close()
+        return False

@@ -31,7 +31,18 @@ def write_film(path: Path, pictures: Sequence[np.ndarray], seconds: float) -> No
         return
     # What players expect of H.264 halves the colours' resolution: both lengths must be even.
     height, width = (length // 2 * 2 for length in pictures[0].shape[:2])
-    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{1 / seconds:g}", "-i", "-"]
+    raw = [
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-s",
+        f"{width}x{height}",
+        "-r",
+        f"{1 / seconds:g}",
+        "-i",
+        "-",
+    ]
     subprocess.run(
         [_ffmpeg(), "-y", "-loglevel", "error", *raw, "-pix_fmt", "yuv420p", str(path)],
         input=b"".join(one[:height, :width].tobytes() for one in pictures),
@@ -47,5 +58,7 @@ def _ffmpeg() -> str:
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        raise ImportError("there is no ffmpeg: pip install 'edrl[video]', or ask for a .gif") from error
+        raise ImportError(
+            "there is no ffmpeg: pip install 'edrl[video]', or ask for a .gif"
+        ) from error
     return str(imageio_ffmpeg.get_ffmpeg_exe())

@@ -15,10 +15,10 @@ from edrl.core.check import check_count
 from edrl.core.particles import Particles
 from edrl.deep import checkpoint
 from edrl.deep.environments import make
-from edrl.deep.pictures import ACTION_COLOURS
-from edrl.deep.play import history_for
-from edrl.deep.trained import Trained, load_trained
+from edrl.deep.play import Actors
+from edrl.deep.trained import Trained, load
 from edrl.report import style
+from edrl.report.return_pictures import ACTION_COLOURS
 
 _HEIGHT = 320  # pixels of a picture
 
@@ -35,11 +35,11 @@ class Play:
     video: Path = Path("play.gif")
     """Where to write the film: an animated .gif, or an .mp4 (with the extra `video`)."""
     steps: int = 300
-    """The longest film."""
+    """How many steps the film shows at most."""
     every: int = 2
     """Show one of so many steps."""
     seed: int = 1_000_000
-    """Of the environment and of random actions."""
+    """The seed of the environment and of random actions."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
@@ -48,38 +48,41 @@ class Play:
             check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
-            steps, score = self._film(load_trained(self.run))
+            steps, score = self._film(load(self.run))
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
-        console.print(f"{steps} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False)
+        console.print(
+            f"{steps} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False
+        )
         return 0
 
     def _film(self, loaded: Trained) -> tuple[int, float]:
         """Play and write the film; returns the number of steps, and the score."""
         config = loaded.config
         environment = make(config.env, seed=self.seed, sticky=config.sticky)
-        history = history_for(environment)
-        history.begin(environment.reset())
-        rng = np.random.default_rng(self.seed)
+        actors = Actors.of([environment])
+        actors.begin()
+        policy, rng = loaded.policy(self.seed), np.random.default_rng(self.seed)
         pictures, score, ended, step = [], 0.0, False, 0
         while step < self.steps and not ended:
-            observation = history.observations()
-            action = int(np.asarray(loaded.greedy(observation))[0])
-            if step % self.every == 0:
-                returns = loaded.returns(observation)
-                pictures.append(picture(environment.render(), returns[0], environment.action_names, action, score))
-            if rng.random() < config.evaluate_epsilon:
-                action = int(rng.integers(environment.num_actions))
-            after = environment.step(action)
-            score, step, ended = score + after.score, step + 1, after.ended
-            if not ended:
-                history.append(after.frame)
-        write_film(self.video, pictures, self.every / 15)  # Atari's 60 frames a second, of which a step is four
+            game = environment.render() if step % self.every == 0 else None
+            (moment,) = actors.act(policy, config.evaluate_epsilon, rng)
+            if game is not None:
+                returns = loaded.returns(moment.observation[None])[0]
+                pictures.append(
+                    picture(game, returns, environment.action_names, moment.action, score)
+                )
+            score, step, ended = moment.score, step + 1, moment.after.ended
+        write_film(
+            self.video, pictures, self.every / 15
+        )  # Atari's 60 frames a second, of which a step is four
         return step, score
 
 
-def picture(game: np.ndarray, returns: Particles, names: tuple[str, ...], action: int, score: float) -> np.ndarray:
+def picture(
+    game: np.ndarray, returns: Particles, names: tuple[str, ...], action: int, score: float
+) -> np.ndarray:
     """The game on the left, on the right the distribution functions of all actions' returns [action, n]: uint8 RGB."""
     ordered = Particles(np.asarray(returns.atoms), np.asarray(returns.probs)).sorted()
     atoms, probs = np.asarray(ordered.atoms), np.asarray(ordered.probs)
@@ -91,15 +94,29 @@ def picture(game: np.ndarray, returns: Particles, names: tuple[str, ...], action
         figure, axes = style.axes(1, 1, width=4.2, height=3.2)
         for number, name in enumerate(names):
             colour, chosen = ACTION_COLOURS[number % len(ACTION_COLOURS)], number == action
-            style.step_cdf(axes, atoms[number], probs[number], colour, name, ends, linewidth=2.6 if chosen else 1.0)
+            style.step_cdf(
+                axes,
+                atoms[number],
+                probs[number],
+                colour,
+                name,
+                ends,
+                linewidth=2.6 if chosen else 1.0,
+            )
         axes.set(
-            xlim=ends, ylim=(0, 1.02), xlabel="return", ylabel="probability of at most that", title=f"score {score:g}"
+            xlim=ends,
+            ylim=(0, 1.02),
+            xlabel="return",
+            ylabel="probability of at most that",
+            title=f"score {score:g}",
         )
         axes.legend(fontsize=7, loc="upper left")
         plot = _pixels(figure)
     scale = max(1, _HEIGHT // game.shape[0])
     shown = np.kron(game, np.ones((scale, scale, 1), np.uint8)) if scale > 1 else game
-    shown = np.asarray(Image.fromarray(shown).resize((round(shown.shape[1] * _HEIGHT / shown.shape[0]), _HEIGHT)))
+    shown = np.asarray(
+        Image.fromarray(shown).resize((round(shown.shape[1] * _HEIGHT / shown.shape[0]), _HEIGHT))
+    )
     return np.concatenate([shown, plot], axis=1)
 
 

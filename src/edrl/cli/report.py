@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edrl.report.study_figures import agents_in
 from edrl.report.study_report import write_report
 from edrl.report.study_sections import interval
 from edrl.study.tables import Table as Rows
@@ -18,21 +17,25 @@ from edrl.study.tables import select
 
 @dataclass(frozen=True)
 class Report:
-    """Compare runs: aggregates with intervals, profiles, curves, the paper's table, speed; and say what is missing.
+    """Compare runs of agents, and say what is missing.
 
-    Writes OUT/index.html (self-contained), OUT/figures/*.png and *.svg, OUT/data/*.csv, OUT/summary.json and
-    OUT/runs.json, and ends with a table of interquartile means.
+    Runs are one agent's if they differ in game, seed and steps alone; what else differs becomes
+    part of the agents' names. The page has aggregates with intervals, profiles, curves, the paper's
+    table and speed. It is written to OUT/index.html (self-contained), with OUT/figures, OUT/data,
+    OUT/summary.json and OUT/runs.json.
 
     Examples: `edrl report studies/minatar`, `edrl report runs/pong runs/breakout --out report-two`,
     `edrl report docs/results/minatar5 studies/mine`, which sets yours beside ours.
     """
 
     directories: Annotated[
-        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint="")
+        tyro.conf.Positional[tuple[Path, ...]],
+        tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint=""),
     ]
-    """Runs, directories with runs in them at any depth, or earlier reports (a runs.json), which stand for theirs."""
+    """Runs, directories with runs in them at any depth, or earlier reports (a runs.json), which
+    stand for theirs."""
     out: Path = Path("report-runs")
-    """Where to write."""
+    """The directory that the report is written to."""
 
     def __call__(self) -> int:
         """Read, write, and return the exit status."""
@@ -48,14 +51,16 @@ class Report:
         if report.aggregates["agent"]:
             console.print(_table(report.aggregates))
         for warning in report.warnings:
-            console.print(Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow"), soft_wrap=True)
+            console.print(
+                Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow"), soft_wrap=True
+            )
         console.print(f"The page: {report.page.resolve()}", soft_wrap=True, highlight=False)
         return 0
 
 
 def _table(rows: Rows) -> Table:
     table = Table("agent", "IQM of normalised scores [95 % interval]", title="Final scores")
-    for agent in agents_in(rows):
+    for agent in dict.fromkeys(rows["agent"]):
         found = select(rows, agent=agent, measure="IQM")
         table.add_row(agent, Text(interval(found["value"][0], found["low"][0], found["high"][0])))
     return table

@@ -17,37 +17,40 @@ from edrl.study.plan import parse_settings, plan
 class Suite:
     """Run a study: every game with every agent and every seed.
 
-    The same command again goes on with what is missing; a larger one (more games, agents, seeds or steps) adds to the
-    study. Ctrl-C saves every run. `edrl suite --status DIR` shows how far it is, `edrl report DIR` what came out.
+    The same command again goes on with what is missing; a larger one (more games, agents, seeds or
+    steps) adds to the study. Ctrl-C saves every run. `edrl suite --status DIR` shows how far it
+    is, `edrl report DIR` what came out.
 
-    Examples: `edrl suite --games minatar5 --agents er-dqn qr-dqn --seeds 5 --preset minatar --out studies/minatar`,
-    `edrl suite --games atari57 --agents er-dqn qr-dqn --preset paper --ray auto --gpus 0.25 --out DIR`,
-    `edrl suite --games pong --agents er-dqn --set steps=1000000 er-dqn.learning_rate=1e-4 --out DIR`.
+    Examples: `edrl suite --games minatar5 --agents er-dqn qr-dqn --seeds 5 --preset minatar --out
+    studies/minatar`, `edrl suite --games pong --agents er-dqn 'er-dqn[size=51]' 'er-dqn[double]'
+    --set steps=1000000 --out DIR`, `edrl suite --games atari57 --agents er-dqn qr-dqn --preset
+    paper --ray auto --gpus 0.25 --out DIR`.
     """
 
     games: tuple[str, ...] = ()
-    """atari57, minatar5, or games by their names."""
+    """The games that are played: atari57, minatar5, or games by their names."""
     agents: tuple[str, ...] = ("er-dqn", "qr-dqn", "er-dqn-naive", "dqn", "c51")
-    """Agents by their names; with another imputation as AGENT:IMPUTATION, e.g. er-dqn:scipy-root; statistics of your
-    own as MODULE:NAME."""
+    """The agents that are compared, by their names. Settings of one agent are part of its name:
+    er-dqn[size=51], er-dqn[learning_rate=1e-4,double]. Statistics of your own are MODULE:NAME."""
     seeds: int = 3
-    """How many seeds: 0, 1, 2, ..."""
+    """How many seeds every agent plays every game with: 0, 1, 2, ..."""
     first_seed: int = 0
-    """The first of them; others than the study's own are for choosing settings."""
+    """The first seed. Studies that choose settings have others than those that compare agents."""
     preset: PresetName = "paper"
     """Where the settings come from: paper (Atari), minatar, classic or quick."""
     set: tuple[str, ...] = ()
-    """Other settings: NAME=VALUE for all agents, AGENT.NAME=VALUE for one (names as in `edrl train --help`, with _)."""
+    """Other settings for all agents: NAME=VALUE, with names as in `edrl train --help`, but _."""
     out: Path | None = None
     """The study's directory; with Ray, one that all nodes share."""
     jobs: int | None = None
-    """How many runs at once on this machine; by default as many as it has cores and memory for."""
+    """How many runs this machine works on at once; as many as it has cores and memory for by
+    default."""
     cpus: int = 1
-    """CPUs, and so threads, of a run."""
+    """How many CPUs, and so threads, a run uses."""
     gpus: float = 0.0
-    """With --ray: GPUs of a run; several runs can share one."""
+    """With --ray: how many GPUs a run uses; several runs can share one."""
     ray: str | None = None
-    """Run on Ray: the address of a cluster, `auto` on one of its nodes, or `local` for one on this machine."""
+    """Run on Ray: the address of a cluster, `auto` on one of its nodes, or `local`."""
     dry_run: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Plan and estimate only."""
     status: Path | None = None
@@ -62,9 +65,11 @@ class Suite:
         if self.status is not None:
             return show_status(console, self.status)
         if self.out is None:
-            raise fail("out", None, "say where the study goes with --out, or which to look at with --status")
+            right = "say where the study goes with --out, or which to look at with --status"
+            raise fail("out", None, right)
         driver = Driver(console, self.out, self.jobs, self.cpus, self.gpus, self.ray)
-        planned = plan(self.games, self.agents, self.seeds, self.preset, parse_settings(self.set), self.first_seed)
+        settings = parse_settings(self.set)
+        planned = plan(self.games, self.agents, self.seeds, self.preset, settings, self.first_seed)
         if self.dry_run:
             return driver.estimate(planned)
         status = driver.run(planned)

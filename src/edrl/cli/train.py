@@ -1,21 +1,30 @@
 """`edrl train`."""
 
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from edrl.core.check import check_directory, fail
 from edrl.deep import checkpoint
-from edrl.deep.config import Config, PresetName, read_config
-from edrl.deep.environments import make
-from edrl.deep.train import Listener, resume, train
-from edrl.deep.trained import build_agent
-from edrl.study.estimate import sizes_of
+from edrl.deep.callbacks import Callback, Evaluation, Row, TensorBoard
+from edrl.deep.config import PRESETS, Config, PresetName, preset, read_config
+from edrl.deep.run import Run
+from edrl.deep.training import begin, go_on, lengthened
+from edrl.deep.variant import Variant
+from edrl.report.return_pictures import ReturnPictures
+from edrl.study.estimate import sizes_with
 from edrl.study.locks import Taken, locked
 from edrl.study.machine import free_memory
 
@@ -31,17 +40,19 @@ class Settings(Config):
 class Train:
     """Train an agent, or go on with a run.
 
-    Writes OUT/config.json, metrics.csv, evaluations.csv, calibration.csv, TensorBoard's files, pictures of return
-    distributions and checkpoints. Ctrl-C saves; `edrl train --resume OUT` goes on exactly where the run was.
+    Writes OUT/config.json, metrics.csv, evaluations.csv, calibration.csv, TensorBoard's files,
+    pictures of return distributions and checkpoints. Ctrl-C saves; `edrl train --resume OUT` goes
+    on exactly where the run was.
 
     Examples: `edrl train --agent er-dqn --env breakout --preset paper --out runs/breakout`,
-    `edrl train --preset minatar --env minatar/seaquest --agent qr-dqn --out runs/seaquest`.
+    `edrl train --preset minatar --env minatar/seaquest --agent 'er-dqn[size=51,double]' --out
+    runs/seaquest`.
     """
 
     config: tyro.conf.OmitArgPrefixes[Config]
     preset: PresetName = "paper"
-    """Where the settings below come from, unless they are given: paper (Atari), minatar, classic (CartPole and
-    friends) or quick."""
+    """Where the settings below come from, unless they are given: paper (Atari), minatar, classic
+    (CartPole and friends) or quick."""
     out: Path | None = None
     """The run's directory."""
     resume: Path | None = None
@@ -54,98 +65,122 @@ class Train:
         console = Console()
         where = self.resume or self.out
         if where is None:
-            console.print("[red]Say where the run goes with --out, or which run goes on with --resume.[/red]")
+            text = "Say where the run goes with --out, or which run goes on with --resume."
+            console.print(Text(text, style="red"))
             return 2
-        if self.resume and not self.resume.is_dir():
-            console.print(Text(str(fail("resume", str(where), "there is no such directory")), style="red"))
-            return 2
+        progress = _Progress()
         try:
-            config = self._resumed() if self.resume else Config(**asdict(self.config))
-            if not self.resume:
-                if self.older:
-                    raise fail("older", True, "it is for --resume: a new run has no checkpoints")
-                check_directory("out", where)
-                environment = make(config.env, seed=0, sticky=config.sticky)
-                environment.close()
-                build_agent(config, environment)  # what cannot be trained leaves no directory behind
-            _warn(console, config)
-            progress = _Progress(where, config.steps)
-            with locked(where / "lock"), progress as listen:
-                run = (
-                    resume(where, older=self.older, steps=config.steps, listen=listen)
-                    if self.resume
-                    else train(config, where, listen=listen)
-                )
+            run = self._train(where, [_Warnings(console), progress])
         except KeyboardInterrupt:
             saved = f"Stopped and saved. Go on with: edrl train --resume {where}"
-            console.print(saved if checkpoint.found(where) else "Stopped; nothing had begun.", soft_wrap=True)
+            begun = checkpoint.found(where)
+            console.print(saved if begun else "Stopped; nothing had begun.", soft_wrap=True)
             return 130
         except (ValueError, ImportError, OSError, Taken, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
-        text = f"Done: {run.step:,} steps, {run.episodes:,} episodes, in {where}"
-        score = f"; the last evaluation's mean score is {progress.score:.2f}" if progress.score is not None else ""
-        console.print(text + score, soft_wrap=True)
+        text = f"Done: {run.step:,} steps, {run.state.counters.episodes:,} episodes, in {where}"
+        if progress.score is not None:
+            text += f"; the last evaluation's mean score is {progress.score:.2f}"
+        console.print(text, soft_wrap=True)
         return 0
 
-    def _resumed(self) -> Config:
-        """The settings of the run that goes on, maybe for longer; others than its own are refused, not ignored."""
-        assert self.resume is not None
-        own = read_config(self.resume)
-        given = {name: value for name, value in asdict(self.config).items() if value != getattr(own, name)}
+    def _train(self, where: Path, callbacks: list[Callback]) -> Run:
+        """Train the run; what cannot be trained leaves no directory behind."""
+        config = self._resumed(where) if self.resume else self._new(where)
+        run = Run(config, where, callbacks=[*callbacks, TensorBoard(), ReturnPictures()])
+        with locked(where / "lock"):
+            return go_on(run, older=self.older) if self.resume else begin(run)
+
+    def _new(self, out: Path) -> Config:
+        """The settings of a new run: the preset's, but those that were given."""
+        before = asdict(Settings(**PRESETS[self.preset]))
+        settings = asdict(self.config)
+        given = {name: value for name, value in settings.items() if value != before[name]}
+        config = preset(self.preset, **given)
+        if self.older:
+            raise fail("older", True, "it is for --resume: a new run has no checkpoints")
+        check_directory("out", out)
+        return config
+
+    def _resumed(self, out: Path) -> Config:
+        """The settings of a run that goes on, maybe for longer; others than its own are refused."""
+        if not out.is_dir():
+            raise fail("resume", str(out), "there is no such directory")
+        if not checkpoint.found(out):
+            raise fail("resume", str(out), "there is no run with a checkpoint in it")
+        own = read_config(out)
+        named = Variant.parse(self.config.agent)
+        asked = asdict(self.config) | {"agent": named.base} | dict(named.changes)
+        given = {name: asked[name] for name in asked if asked[name] != getattr(own, name)}
+        given.pop("changed", None)
         steps = given.pop("steps", own.steps)
         given |= {"out": str(self.out)} if self.out else {}
         given |= {"preset": self.preset} if self.preset != "paper" else {}
         for name, value in given.items():
             raise fail(name, value, "with --resume the run's own settings hold: leave it out")
-        return replace(own, steps=steps)
+        return lengthened(own, replace(own, steps=steps).steps)
 
 
-def _warn(console: Console, config: Config) -> None:
-    """What somebody would not want to find out after hours."""
-    needed, free = sizes_of(config).memory, free_memory()
-    if needed > free:
-        text = f"The run grows to {needed / 1e9:.1f} GB of memory, but {free / 1e9:.1f} GB are free: see --replay."
-        console.print(Text(text, style="yellow"), soft_wrap=True)
-    if config.evaluate_every > config.steps:
-        text = f"There will be no evaluation: the first would come after {config.evaluate_every:,} steps"
-        console.print(Text(f"{text} (--evaluate-every).", style="yellow"), soft_wrap=True)
+class _Warnings(Callback):
+    """Says what somebody would not want to find out after hours."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def on_begin(self, run: Run) -> None:
+        needed, free = sizes_with(run.config, run.environment, run.agent).memory, free_memory()
+        if needed > free:
+            self._warn(
+                f"The run grows to {needed / 1e9:.1f} GB of memory, but {free / 1e9:.1f} GB are"
+                " free: see --replay."
+            )
+        if run.config.evaluate_every > run.config.steps:
+            self._warn(
+                "There will be no evaluation: the first would come after"
+                f" {run.config.evaluate_every:,} steps (--evaluate-every)."
+            )
+
+    def _warn(self, text: str) -> None:
+        self._console.print(Text(text, style="yellow"), soft_wrap=True)
 
 
-class _Progress:
-    """A bar with speed and time left, a line for each evaluation, and TensorBoard's files."""
+class _Progress(Callback):
+    """Shows a bar with speed and time left, and a line for each evaluation."""
 
-    def __init__(self, out: Path, steps: int):
-        self.out, self.steps = out, steps
+    def __init__(self) -> None:
         self.score: float | None = None  # of the last evaluation
+        # Rows of metrics may come minutes apart: rich would forget them, and the time left.
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True),
+            transient=True,
+            speed_estimate_period=3600,
+        )
+        self._task = self._bar.add_task("train", note="")
+        self._since = 0, 0.0  # the step and the time from which speed is counted
 
-    def __enter__(self) -> Listener:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                   TextColumn("{task.fields[note]}"))  # fmt: skip
-        # Rows of metrics may come minutes apart: rich would forget them, and with them the time left.
-        bar = Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=3600)
-        self.bar = bar.__enter__()
-        self.task = self.bar.add_task("train", total=self.steps, note="")
-        self.board: Any = None
-        return self.listen
+    def on_begin(self, run: Run) -> None:
+        self._bar.update(self._task, total=run.config.steps)
+        self._bar.start()
+        self._since = run.step, time.perf_counter()
 
-    def __exit__(self, *error: Any) -> None:
-        self.bar.__exit__(*error)
-        if self.board is not None:
-            self.board.close()
+    def on_log(self, run: Run, row: Row) -> None:
+        step, then = self._since
+        self._since = run.step, time.perf_counter()
+        speed = (run.step - step) / (self._since[1] - then)
+        score = f", score {row['score']:.1f}" if row["score"] != "" else ""
+        self._bar.update(self._task, completed=run.step, note=f"{speed:.0f} steps/s{score}")
 
-    def listen(self, step: int, row: dict[str, Any]) -> None:
-        if self.board is None:
-            from tensorboardX import SummaryWriter
+    def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
+        self.score = float(evaluation.row(run.step)["mean"])
+        text = f"step {run.step:,}: evaluation, mean score {self.score:.2f}"
+        self._bar.console.print(text, highlight=False)
+        self._since = run.step, time.perf_counter()
 
-            self.board = SummaryWriter(str(self.out / "tensorboard"), purge_step=step)
-        for name, value in row.items():
-            if name != "step" and value != "":
-                self.board.add_scalar(name, value, step)
-        if "evaluation" in row:
-            self.score = row["evaluation"]
-            self.bar.console.print(f"step {step:,}: evaluation, mean score {self.score:.2f}", highlight=False)
-        if "steps_per_second" in row:
-            score = row["score"]
-            note = f"{row['steps_per_second']:.0f} steps/s" + (f", score {score:.1f}" if score != "" else "")
-            self.bar.update(self.task, completed=step, note=note)
+    def on_end(self, run: Run) -> None:
+        self._bar.stop()

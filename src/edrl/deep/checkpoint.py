@@ -1,8 +1,8 @@
-"""Checkpoints: written beside the old one and renamed, so that there is always a good one; plain arrays, no pickle.
+"""Checkpoints: written beside the old one and renamed, so that there is always a good one.
 
-A checkpoint is a directory `checkpoint-<step>` with `state.json`, `arrays.npz` and a `manifest.json` that holds the
-format's version and a checksum of every file. What replay memory has gained since the last checkpoint lies in a file
-of its own in `replay/`, to which the manifests of this and later checkpoints refer.
+A checkpoint is a directory `checkpoint-<step>` with `arrays.npz`, plain arrays without pickle, and
+a `manifest.json` with the format's version and a checksum of every file. What replay memory has
+gained since the last checkpoint lies in files of its own in `replay/`, to which manifests refer.
 """
 
 import hashlib
@@ -17,8 +17,9 @@ import numpy as np
 
 from edrl.core.check import fail
 
-VERSION = 2
+VERSION = 3
 KEPT = 2  # how many checkpoints stay
+_ARRAYS, _MANIFEST = "arrays.npz", "manifest.json"
 
 
 class CheckpointError(Exception):
@@ -27,35 +28,51 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run needs to go on: numbers and strings, arrays by name, and the replay files it rests on."""
+    """What a run needs to go on."""
 
     step: int
-    state: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-    replay: dict[str, str]  # with the checksum of each file
+    finished: bool  # whether nothing was left to do
+    identity: dict[str, Any]  # what the run must have in common with its checkpoints
+    arrays: dict[str, np.ndarray]  # its state, by paths
+    replay: dict[str, str]  # the files that hold its replay memory, with checksums
 
 
-def save(run: Path, checkpoint: Checkpoint) -> None:
+def save(run: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint; the last good one stays until this one is complete."""
     partial = run / "checkpoint.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        write_text(partial / "state.json", json.dumps(checkpoint.state))
-        write_arrays(partial / "arrays.npz", checkpoint.arrays)
-        sums = {name: checksum(partial / name) for name in ("state.json", "arrays.npz")}
-        manifest = {"version": VERSION, "step": checkpoint.step, "files": sums, "replay": checkpoint.replay}
-        write_text(partial / "manifest.json", json.dumps(manifest, indent=1))
-        sync_directory(partial)
+        _write(partial, checkpoint)
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)  # a full disk must not keep what filled it
         raise
-    final = run / f"checkpoint-{checkpoint.step:012d}"
-    before = _set_aside(final)  # of the same step, if it was saved in the midst of an evaluation
+    final = directory_of(run, checkpoint.step)
+    before = _set_aside(final)  # of the same step, if it was saved during an evaluation
     partial.rename(final)
     sync_directory(run)
     shutil.rmtree(before, ignore_errors=True)
     _forget(run)
+    return final
+
+
+def _write(directory: Path, checkpoint: Checkpoint) -> None:
+    write_arrays(directory / _ARRAYS, checkpoint.arrays)
+    manifest = {
+        "version": VERSION,
+        "step": checkpoint.step,
+        "finished": checkpoint.finished,
+        "identity": checkpoint.identity,
+        "files": {_ARRAYS: checksum(directory / _ARRAYS)},
+        "replay": checkpoint.replay,
+    }
+    write_text(directory / _MANIFEST, json.dumps(manifest, indent=1))
+    sync_directory(directory)
+
+
+def directory_of(run: Path, step: int) -> Path:
+    """Where the checkpoint of a step lies."""
+    return run / f"checkpoint-{step:012d}"
 
 
 def found(run: Path) -> list[Path]:
@@ -63,24 +80,48 @@ def found(run: Path) -> list[Path]:
     return sorted(run.glob("checkpoint-*"), reverse=True)
 
 
+def is_finished(run: Path, steps: int) -> bool | None:
+    """Whether a run has nothing left to do on its way to so many steps.
+
+    This is what its last checkpoint says; None if there are no checkpoints (any more).
+    """
+    checkpoints = found(run)
+    if not checkpoints:
+        return None
+    try:
+        manifest = _manifest(checkpoints[0])
+    except CheckpointError:
+        return False
+    return bool(manifest["step"] > steps or (manifest["step"] == steps and manifest["finished"]))
+
+
 def load(path: Path, replay: bool = True) -> Checkpoint:
-    """Read a checkpoint, or say what is wrong with it; without `replay`, nothing is asked of replay memory's files."""
+    """Read a checkpoint, or say what is wrong with it.
+
+    Without `replay`, nothing is asked of replay memory's files.
+    """
     manifest = _manifest(path)
     files = {path / name: total for name, total in manifest["files"].items()}
     if replay:
-        memory = {path.parent / "replay" / name: total for name, total in manifest["replay"].items()}
-        if memory and not any(file.exists() for file in memory):
-            # Somebody has made room. The checkpoint is sound: an older one is no way out.
-            right = "its replay memory has been deleted: it can be evaluated and played, but not trained further"
-            raise fail("run", str(path.parent), right)
-        files |= memory
+        files |= _replay_files(path.parent, manifest["replay"])
     for file, total in files.items():
         if not file.exists():
             raise CheckpointError(f"{path.name} is damaged: {file.name} is missing")
         if checksum(file) != total:
             raise CheckpointError(f"{path.name} is damaged: {file.name} is not what was written")
-    state = json.loads((path / "state.json").read_text())
-    return Checkpoint(manifest["step"], state, read_arrays(path / "arrays.npz"), manifest["replay"])
+    arrays = read_arrays(path / _ARRAYS)
+    return Checkpoint(
+        manifest["step"], manifest["finished"], manifest["identity"], arrays, manifest["replay"]
+    )
+
+
+def _replay_files(run: Path, sums: dict[str, str]) -> dict[Path, str]:
+    files = {run / "replay" / name: total for name, total in sums.items()}
+    if files and not any(file.exists() for file in files):
+        # Somebody has made room. The checkpoint is sound: an older one is no way out.
+        right = "its replay memory has been deleted: it can be evaluated and played"
+        raise fail("run", str(run), f"{right}, but not trained further")
+    return files
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -114,7 +155,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    file = path / "manifest.json"
+    file = path / _MANIFEST
     if not file.exists():
         raise CheckpointError(f"{path} is not a checkpoint: it has no manifest.json")
     try:
@@ -123,12 +164,14 @@ def _manifest(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError) as error:
         raise CheckpointError(f"{path.name} is damaged: its manifest cannot be read") from error
     if version != VERSION:
-        raise CheckpointError(f"{path.name} has format {version}, but this version of edrl reads format {VERSION}")
+        raise CheckpointError(
+            f"{path.name} has format {version}, but this version of edrl reads format {VERSION}"
+        )
     return manifest
 
 
 def checksum(path: Path) -> str:
-    """Of a file's contents."""
+    """The checksum of a file's contents."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
@@ -152,7 +195,7 @@ def discard(checkpoint: Path) -> None:
 
 
 def _set_aside(checkpoint: Path) -> Path:
-    """Where a checkpoint, if it is there, lies now: one that is half deleted must not be taken for a damaged one."""
+    """Move a checkpoint away, if it is there: one half deleted must not pass for a damaged one."""
     doomed = checkpoint.with_name("checkpoint.old")
     shutil.rmtree(doomed, ignore_errors=True)
     if checkpoint.exists():

@@ -1,29 +1,29 @@
-"""Everything that defines a run: one frozen record, which is the flags and the run's config.json at once."""
+"""Everything that defines a run: one frozen record, which is the flags and config.json at once."""
 
 import dataclasses
-import importlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from edrl.core.algorithms import algorithm
-from edrl.core.check import check_count, check_number, fail
-from edrl.core.imputation import IMPUTATIONS, ScipyMinimize, ScipyRoot, find_imputation
-from edrl.core.statistics import Statistics
+import tyro
+
+from edrl.core.algorithms import ALGORITHMS, algorithm
+from edrl.core.check import fail
+from edrl.core.imputation import ScipyMinimize, ScipyRoot, find_imputation
+from edrl.core.statistics import Imputation, Statistics
 from edrl.deep.networks import NetworkName
+from edrl.deep.objects import load_object
 from edrl.deep.processes import OverProcesses
+from edrl.deep.settings import AGENTS_OWN, RUNS_OWN, SETTINGS, Value
+from edrl.deep.variant import AGENTS, Changes, Variant
 
 PresetName = Literal["paper", "minatar", "classic", "quick"]
 
 THREADS = "PJRT_NPROC"
 """The environment variable that limits XLA's threads, on whose number sums depend."""
-
-AGENTS = {name.lower(): name for name in ("DQN", "C51", "QR-DQN", "QR-DQN-imputation", "ER-DQN", "ER-DQN-naive")}
-"""Agents by their names on the command line."""
 
 
 @dataclass(frozen=True)
@@ -31,127 +31,153 @@ class Config:
     """A run of an agent. Steps are agent steps: in Atari one of them is four frames."""
 
     agent: str = "er-dqn"
-    """dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn or er-dqn-naive; or MODULE:NAME, statistics of your own."""
+    """Which agent learns: dqn, c51, qr-dqn, qr-dqn-imputation, er-dqn, er-dqn-naive or iqn; or
+    MODULE:NAME, statistics or an agent of your own. er-dqn[size=51,double] changes settings, and
+    says so in the agent's name."""
     env: str = "breakout"
-    """An Atari game (breakout), a MinAtar game (minatar/breakout) or a Gymnasium id (CartPole-v1), which a module of
-    your own may register (MODULE:ID)."""
+    """What is played: an Atari game (breakout), a MinAtar game (minatar/breakout) or a Gymnasium
+    id (CartPole-v1), which a module of your own may register (MODULE:ID)."""
     seed: int = 0
-    """Of the network, of exploration, of replay and of the environment."""
+    """The seed of the network, of exploration, of replay and of the environment."""
     size: int | None = None
-    """How many statistics; by default the paper's number for the agent."""
+    """How many statistics of the return are learnt; the paper's number for the agent by default."""
     support: tuple[float, float] = (-10.0, 10.0)
-    """The range of returns for c51."""
+    """The range of returns that c51 can represent: the ends of its support."""
     imputation: str | None = None
-    """Another imputation strategy for the agent's statistics, e.g. scipy-root, the paper's own for er-dqn,
-    which is spread over as many processes as XLA has threads."""
+    """Another imputation for the agent's statistics: scipy-root, for example, is the paper's own
+    for er-dqn (as many processes as XLA has threads share its work); or MODULE:NAME of your own."""
     network: NetworkName = "nature"
-    """nature or the smaller nips (84 x 84 frames), minatar (10 x 10 images) or mlp (vectors)."""
+    """The network: nature or the smaller nips for 84 x 84 frames, minatar for 10 x 10 images, mlp
+    for vectors."""
     steps: int = 50_000_000
-    """How long to train."""
+    """How many steps the agent is trained for."""
     replay: int = 1_000_000
-    """Capacity of the replay memory."""
+    """How many transitions the replay memory holds."""
     learn_after: int = 50_000
-    """Steps before the first update."""
+    """How many steps are played before the first update."""
     update_every: int = 4
-    """Steps between two updates."""
+    """How many steps lie between two updates of the network."""
     target_every: int = 10_000
-    """Steps between two copies of the network to the target network."""
+    """How many steps lie between two copies of the network to the target network."""
     batch: int = 32
-    """Transitions in an update."""
+    """How many transitions an update learns from."""
     gamma: float = 0.99
-    """Discount factor."""
+    """The discount factor, by which a reward counts less with every step until it comes."""
     n_step: int = 1
-    """Rewards before bootstrapping."""
+    """How many rewards are summed before the return is bootstrapped."""
     envs: int = 1
-    """Environments that are played side by side; a step of each counts, and updates that fall due are made at once."""
+    """How many environments are played side by side. A step of each counts, and all updates that
+    are due are made at once."""
     double: bool = False
-    """Choose the next action by the online network, as Double DQN does."""
+    """Whether the online network chooses the next action, as in Double DQN, and not the target
+    network."""
     cvar: float = 1.0
-    """Choose actions by the mean of the worst share of their returns (CVaR); 1 is the expected return."""
+    """The share of worst returns whose mean (CVaR) actions are chosen by; 1 is the expected
+    return."""
     learning_rate: float = 5e-5
-    """Adam's."""
+    """Adam's learning rate, the size of a step."""
     adam_epsilon: float = 0.01 / 32
-    """Adam's."""
+    """Adam's epsilon, which keeps steps small where gradients are small."""
     epsilon: tuple[float, float] = (1.0, 0.01)
-    """Share of random actions at first, and in the end."""
+    """The share of random actions at the beginning, and at the end of its decay."""
     epsilon_steps: int = 1_000_000
-    """Steps over which it falls."""
+    """How many steps it takes the share of random actions to fall, once learning has begun."""
     evaluate_every: int = 250_000
-    """Steps between two evaluations; 0 for none."""
+    """How many steps lie between two evaluations; 0 turns them off."""
     evaluate_steps: int = 125_000
-    """Steps of an evaluation (its last episode is cut, and does not count unless it is the only one)."""
+    """How many steps an evaluation plays. Its last episode is cut, and counts only if it is the
+    only one."""
     evaluate_epsilon: float = 0.001
-    """Share of random actions in evaluations."""
+    """The share of random actions in evaluations."""
     sticky: bool = False
-    """Atari: repeat the last action with probability 0.25."""
+    """Whether an Atari game repeats the last action with probability 0.25."""
     log_every: int = 10_000
-    """Steps between two rows of metrics."""
+    """How many steps lie between two rows of metrics."""
     checkpoint_every: int = 250_000
-    """Steps between two checkpoints."""
+    """How many steps lie between two checkpoints."""
+    changed: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+    """The settings that are part of the agent's name: those in the brackets of its spelling."""
 
     def __post_init__(self) -> None:
-        if not is_agent(self.agent):
-            raise fail("agent", self.agent, f"it must be one of {', '.join(AGENTS)}, or MODULE:NAME")
+        named = Variant.parse(self.agent)
+        given = {name: getattr(self, name) for name in SETTINGS}
+        beside = {name: value for name, value in given.items() if value != DEFAULTS[name]}
+        settings = {**given, **checked_changes(named, beside)}
+        for name, kind in SETTINGS.items():
+            object.__setattr__(self, name, kind.check(name, settings[name]))
+        object.__setattr__(self, "agent", named.base)
+        object.__setattr__(self, "changed", self._changed({*self.changed, *dict(named.changes)}))
+        for check in (self._check_dqn, self._check_envs, self._check_replay, self._check_support):
+            check()
+
+    def _changed(self, named: set[str]) -> tuple[str, ...]:
+        """The settings in the agent's name: those given with it, and what makes another agent."""
+        own = {name for name in AGENTS_OWN if getattr(self, name) != DEFAULTS[name]}
+        absent = {name for name in named | own if getattr(self, name) is None}
+        if self.size == own_size(self.agent):
+            absent.add("size")
+        return tuple(sorted((named | own) - absent))
+
+    def _check_dqn(self) -> None:
         if self.agent == "dqn" and self.size not in (None, 1):
-            raise fail("size", self.size, "dqn learns one statistic, the mean")
+            raise fail("size", self.size, "it must be 1: dqn learns one statistic, the mean")
         if self.agent == "dqn" and self.cvar != 1:
-            raise fail("cvar", self.cvar, "dqn learns a mean alone, and has no other returns to choose by")
-        if self.imputation is not None and self.imputation not in IMPUTATIONS:
-            raise fail("imputation", self.imputation, f"it must be one of {', '.join(IMPUTATIONS)}")
-        counts = dict.fromkeys(
-            ("steps", "replay", "update_every", "target_every", "batch", "n_step", "evaluate_steps", "log_every",
-             "checkpoint_every", "envs"), 1,
-        ) | dict.fromkeys(("seed", "evaluate_every", "epsilon_steps"), 0)  # fmt: skip
-        for name, least in counts.items():
-            object.__setattr__(self, name, check_count(name, getattr(self, name), least))  # 1e6 is the integer
+            raise fail("cvar", self.cvar, "it must be 1: dqn learns a mean alone")
+
+    def _check_envs(self) -> None:
         for name in ("steps", "target_every", "log_every", "evaluate_every", "checkpoint_every"):
             if getattr(self, name) % self.envs:
-                raise fail(name, getattr(self, name), f"{self.envs} envs step at once: it must be a multiple of that")
+                right = f"it must be a multiple of envs ({self.envs}), which step at once"
+                raise fail(name, getattr(self, name), right)
         if self.envs % self.update_every and self.update_every % self.envs:
-            raise fail("update_every", self.update_every, f"one of it and envs ({self.envs}) must divide the other")
-        after = check_count("learn_after", self.learn_after, self.envs * (self.n_step + 2))
-        object.__setattr__(self, "learn_after", after)
-        if self.size is not None:
-            object.__setattr__(self, "size", check_count("size", self.size, 1))
-        above_zero = ("learning_rate", "adam_epsilon", "cvar")
-        for name in ("gamma", "evaluate_epsilon", *above_zero):
-            most = inf if name in ("learning_rate", "adam_epsilon") else 1.0
-            number = check_number(name, getattr(self, name), 0.0, most, open_low=name in above_zero)
-            object.__setattr__(self, name, number)  # a plain one, which JSON can hold
-        for name in ("epsilon", "support"):
-            if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
-                raise fail(name, getattr(self, name), "it must be two numbers")
-        if not self.support[0] < self.support[1]:
-            raise fail("support", self.support, "the first number must be less than the second")
-        for share in self.epsilon:
-            check_number("epsilon", share, 0.0, 1.0)
+            right = f"one of it and envs ({self.envs}) must divide the other"
+            raise fail("update_every", self.update_every, right)
+
+    def _check_replay(self) -> None:
+        least = self.envs * (self.n_step + 2)
+        if self.learn_after < least:
+            raise fail(
+                "learn_after", self.learn_after, f"it must be at least {least}: envs (n_step + 2)"
+            )
         if self.replay < self.learn_after:
-            raise fail("replay", self.replay, f"it must hold the {self.learn_after} steps before the first update")
+            right = f"it must be at least learn_after ({self.learn_after}), to hold those steps"
+            raise fail("replay", self.replay, right)
+
+    def _check_support(self) -> None:
+        if not self.support[0] < self.support[1]:
+            raise fail("support", self.support, "it must be increasing: (low, high)")
 
     @property
-    def label(self) -> str:
-        """The agent's name for people, with its imputation and what it chooses by if they are not its own."""
-        name = AGENTS.get(self.agent) or self.agent.partition(":")[2]
-        if self.agent not in AGENTS and name.lower() in AGENTS:
-            return self.agent  # a user's own that is called as one of ours
-        changed = [self.imputation] if self.imputation else []
-        changed += [f"CVaR {self.cvar:g}"] if self.cvar != 1 else []
-        return f"{name} ({', '.join(changed)})" if changed else name
+    def variant(self) -> Variant:
+        """The agent's name: its base and what was changed for it."""
+        return Variant(self.agent, tuple((name, getattr(self, name)) for name in self.changed))
+
+    @property
+    def agent_settings(self) -> Changes:
+        """All settings but those in which runs of one agent may differ.
+
+        A size that is not given is the agent's.
+        """
+        names = sorted(set(SETTINGS) - set(RUNS_OWN))
+        settings = {name: getattr(self, name) for name in names}
+        settings["size"] = self.size or own_size(self.agent)
+        return tuple(settings.items())
 
     def family(self) -> Statistics:
-        """The agent's statistics and imputation strategy."""
+        """The agent's statistics and imputation."""
         own = self.agent not in AGENTS
-        family = _load(self.agent, self.size) if own else algorithm(AGENTS[self.agent], self.size, self.support)
+        family = (
+            _own_statistics(self.agent, self.size)
+            if own
+            else algorithm(AGENTS[self.agent], self.size, self.support)
+        )
         if self.imputation is None:
             return family
-        imputation = find_imputation(self.imputation, family.own_imputations)
-        if isinstance(imputation, ScipyRoot | ScipyMinimize):  # solved row by row
-            processes = int(os.environ.get(THREADS) or os.cpu_count() or 1)
-            imputation = dataclasses.replace(imputation, spread=OverProcesses(processes))
+        imputation = _imputation(self.imputation, family)
         return dataclasses.replace(family, imputation=imputation)
 
     def epsilon_at(self, step: int) -> float:
-        """The share of random actions at a step: the first before learning, then falling linearly."""
+        """The share of random actions at a step, which falls linearly once learning has begun."""
         first, last = self.epsilon
         done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
         return first + done * (last - first)
@@ -166,13 +192,36 @@ class Config:
     @classmethod
     def from_json(cls, text: str) -> "Config":
         """The config that `to_json` wrote."""
-        entries: dict[str, Any] = json.loads(text)
-        known = {field.name for field in dataclasses.fields(cls)}
+        return cls.from_entries(json.loads(text))
+
+    @classmethod
+    def from_entries(cls, entries: Mapping[str, Any]) -> "Config":
+        """The config whose settings JSON has held: lists are tuples."""
         for name in entries:
-            if name not in known:
+            if name not in DEFAULTS:
                 raise fail("config", name, "this version of edrl has no such setting")
-        entries = {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in entries.items()}
-        return cls(**entries)
+        lists = {name: tuple(entry) for name, entry in entries.items() if isinstance(entry, list)}
+        return cls(**{**entries, **lists})
+
+
+DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Config)}
+"""Every setting's value in the paper."""
+
+
+def own_size(agent: str) -> int | None:
+    """The number of statistics that an agent has by default; None if it is not known beforehand."""
+    named = ALGORITHMS.get(AGENTS.get(agent, ""))
+    return None if named is None else named.size
+
+
+def checked_changes(variant: Variant, given: Mapping[str, Value]) -> dict[str, Value]:
+    """A variant's changes; settings that are given beside it must not contradict them."""
+    for name, value in variant.changes:
+        if given.get(name, value) != value:
+            raise fail(
+                name, given[name], f"it must be {value}, as in {variant}, or be left out of one"
+            )
+    return dict(variant.changes)
 
 
 def read_config(run: Path) -> Config:
@@ -186,61 +235,72 @@ def read_config(run: Path) -> Config:
         raise ValueError(f"{file} cannot be read: {error}") from error
 
 
-def is_agent(name: str) -> bool:
-    """Whether a name is one of `AGENTS`, or has the form of a user's own, MODULE:NAME."""
-    module, _, attribute = name.partition(":")
-    return name in AGENTS or (module not in AGENTS and bool(module) and attribute.isidentifier())
+def _imputation(name: str, family: Statistics) -> Imputation:
+    """An imputation by its name, or a user's own."""
+    if ":" in name:
+        return find_imputation(load_object("imputation", name), {})
+    imputation = find_imputation(name, family.own_imputations)
+    if isinstance(imputation, ScipyRoot | ScipyMinimize):  # solved row by row
+        processes = int(os.environ.get(THREADS) or os.cpu_count() or 1)
+        return dataclasses.replace(imputation, spread=OverProcesses(processes))
+    return imputation
 
 
-def _load(name: str, size: int | None) -> Statistics:
-    """Statistics of a user's own: MODULE:NAME, where NAME is an object, or makes one (with `size` statistics)."""
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        right = f"{error}; it must name statistics in a module that can be imported from here"
-        raise fail("agent", name, right) from error
+def _own_statistics(name: str, size: int | None) -> Statistics:
+    """Statistics of a user's own, MODULE:NAME: an object, or what makes one of a size."""
+    found = load_object("agent", name)
     if callable(found) and not isinstance(found, Statistics):
-        try:
-            found = found() if size is None else found(size)
-            found.size  # noqa: B018 - a size that it cannot have shows only when it is asked for
-        except (TypeError, AttributeError) as error:
-            given = "" if size is None else f" with size {size}"
-            raise fail("agent", name, f"it cannot be made{given}: {type(error).__name__}: {error}") from error
+        found = _made(name, found, size)
     elif size is not None:
         raise fail("size", size, f"{name} is an object whose size is settled")
     if not isinstance(found, Statistics):
-        raise fail("agent", name, "it must be an object of edrl.Statistics, or a class or function that makes one")
+        right = "it must be an object of edrl.Statistics, or a class or function that makes one"
+        raise fail("agent", name, right)
     return found
 
 
-def in_order(labels: Iterable[str]) -> list[str]:
-    """Agents' labels as `AGENTS` lists them, a variant after the agent that it varies, users' own at the end."""
-    order = {label: place for place, label in enumerate(AGENTS.values())}
-    return sorted(labels, key=lambda label: (order.get(label.split(" (")[0], len(order)), label))
+def _made(name: str, make: Any, size: int | None) -> Any:
+    try:
+        found = make() if size is None else make(size)
+        found.size  # noqa: B018 - a size that it cannot have shows only when it is asked for
+    except (TypeError, AttributeError) as error:
+        given = "" if size is None else f" with size {size}"
+        right = f"it cannot be made{given}: {type(error).__name__}: {error}"
+        raise fail("agent", name, right) from error
+    return found
 
 
 _CLASSIC: dict[str, Any] = {
-    "env": "CartPole-v1", "network": "mlp", "steps": 50_000, "replay": 50_000, "learn_after": 1_000, "update_every": 4,
-    "target_every": 100, "batch": 128, "learning_rate": 1e-3, "adam_epsilon": 1e-8, "epsilon": (1.0, 0.02),
-    "epsilon_steps": 5_000, "evaluate_every": 10_000, "evaluate_steps": 5_000, "log_every": 500,
+    "env": "CartPole-v1", "network": "mlp", "steps": 50_000, "replay": 50_000,
+    "learn_after": 1_000, "update_every": 4, "target_every": 100, "batch": 128,
+    "learning_rate": 1e-3, "adam_epsilon": 1e-8, "epsilon": (1.0, 0.02), "epsilon_steps": 5_000,
+    "evaluate_every": 10_000, "evaluate_steps": 5_000, "log_every": 500,
     "checkpoint_every": 10_000, "support": (0.0, 100.0),
 }  # fmt: skip
+_MINATAR: dict[str, Any] = {
+    "env": "minatar/breakout", "network": "minatar", "steps": 5_000_000, "replay": 100_000,
+    "learn_after": 5_000, "update_every": 1, "target_every": 1_000, "learning_rate": 2.5e-4,
+    "epsilon": (1.0, 0.1), "epsilon_steps": 100_000, "evaluate_every": 100_000,
+    "evaluate_steps": 10_000, "checkpoint_every": 100_000,
+}  # fmt: skip
+_SHORT = {
+    "steps": 5_000,
+    "evaluate_every": 2_500,
+    "evaluate_steps": 1_000,
+    "checkpoint_every": 1_000,
+}
 PRESETS: dict[PresetName, dict[str, Any]] = {
     "paper": {},
-    "minatar": {
-        "env": "minatar/breakout", "network": "minatar", "steps": 5_000_000, "replay": 100_000, "learn_after": 5_000,
-        "update_every": 1, "target_every": 1_000, "learning_rate": 2.5e-4, "epsilon": (1.0, 0.1),
-        "epsilon_steps": 100_000, "evaluate_every": 100_000, "evaluate_steps": 10_000, "checkpoint_every": 100_000,
-    },
+    "minatar": _MINATAR,
     "classic": _CLASSIC,
-    "quick": {**_CLASSIC, "steps": 5_000, "evaluate_every": 2_500, "evaluate_steps": 1_000, "checkpoint_every": 1_000},
-}  # fmt: skip
+    "quick": {**_CLASSIC, **_SHORT},
+}
 """Settings that differ from the paper's."""
 
 
 def preset(name: PresetName, **settings: Any) -> Config:
-    """The settings of a preset, with changes: `preset("minatar", agent="qr-dqn", seed=3)`."""
+    """A preset with other settings: `preset("minatar", agent="er-dqn[size=51]", seed=3)`."""
     if name not in PRESETS:
         raise fail("preset", name, f"it must be one of {', '.join(PRESETS)}")
-    return Config(**{**PRESETS[name], **settings})
+    variant = Variant.parse(settings.get("agent", DEFAULTS["agent"]))
+    return Config(**{**PRESETS[name], **settings, **checked_changes(variant, settings)})

@@ -1,26 +1,32 @@
-"""Networks: from observations to raw outputs [batch, action, output], as pure functions of their parameters.
+"""Networks: from observations to raw outputs [batch, action, output], as pure functions of parameters.
 
-Convolutions are written as matrix products of patches: XLA runs those, and above all their weight gradients, faster
-on CPUs than its own convolutions. Weights and biases are uniform in +-1/sqrt(fan_in).
+Convolutions are written as matrix products of patches: XLA runs those, and above all their weight
+gradients, faster on CPUs than its own convolutions. Weights and biases are uniform in
++-1/sqrt(fan_in).
 """
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from edrl.core.check import fail
+from edrl.deep.types import AnyArray, Observations
 
 NetworkName = Literal["nature", "nips", "minatar", "mlp"]
 
-_LARGEST_MINATAR = 32  # pixels, beyond which its one small convolution leaves millions of weights to the next layer
+# Beyond so many pixels MinAtar's one small convolution leaves millions of weights to the next layer.
+_LARGEST_MINATAR = 32
+_HEAD = 2  # layers: the last hidden one, and the outputs
 
-Parameters = list[dict[str, jax.Array]]
-"""One entry a layer: a bias [outputs] and a weight, of convolutions [filters, inputs], of others [inputs, outputs]."""
+Layer = dict[str, Float[Array, "..."]]
+"""A bias [outputs] and a weight: [filters, inputs] of convolutions, [inputs, outputs] of others."""
 
 
 @dataclass(frozen=True)
@@ -32,52 +38,135 @@ class Convolution:
     stride: int
 
 
-@dataclass(frozen=True)
-class Network:
-    """Convolutions (on [height, width, channels]), then dense layers with ReLUs, then `outputs` for each action."""
+class Network(eqx.Module):
+    """Convolutions (on [height, width, channels]), then dense layers with ReLUs, then outputs.
 
-    observation_shape: tuple[int, ...]
-    num_actions: int
-    num_outputs: int
-    convolutions: tuple[Convolution, ...] = ()
-    hidden: tuple[int, ...] = (512,)
-    scale: float = 1.0  # of observations: 1/255 for bytes
+    Its `features` are what the last hidden layer takes; the `head` is the rest.
+    """
 
-    def __post_init__(self) -> None:
+    observation_shape: tuple[int, ...] = eqx.field(static=True)
+    num_actions: int = eqx.field(static=True)
+    num_outputs: int = eqx.field(static=True)  # for each action
+    convolutions: tuple[Convolution, ...] = eqx.field(static=True, default=())
+    hidden: tuple[int, ...] = eqx.field(static=True, default=(512,))
+    scale: float = eqx.field(static=True, default=1.0)  # of observations: 1/255 for bytes
+
+    def __check_init__(self) -> None:
         self._layer_sizes()  # observations that do not fit are refused
 
-    def init(self, key: jax.Array) -> Parameters:
+    def init(self, key: PRNGKeyArray) -> list[Layer]:
         """Random parameters."""
         sizes = self._layer_sizes()
         keys = jax.random.split(key, len(sizes))
-        return [
-            # The layouts in which XLA's matrix products are fast, weight gradients and single observations included.
-            _layer(layer_key, *size, by_filter=depth < len(self.convolutions))
-            for depth, (layer_key, size) in enumerate(zip(keys, sizes, strict=True))
-        ]
+        layers = []
+        for depth, (layer_key, size) in enumerate(zip(keys, sizes, strict=True)):
+            # The layouts in which XLA's matrix products are fast, for gradients and single rows.
+            layers.append(dense_layer(layer_key, *size, by_filter=depth < len(self.convolutions)))
+        return layers
+
+    @property
+    def num_features(self) -> int:
+        """How many features an observation has."""
+        return self._layer_sizes()[-_HEAD][0]
 
     def _layer_sizes(self) -> list[tuple[int, int]]:
         shape, sizes = self.observation_shape, []
         for layer in self.convolutions:
-            if len(shape) != 3 or min(shape[:2]) < layer.kernel or _channels_first(self.observation_shape):
-                raise fail("observation_shape", self.observation_shape, _what_fits(self.observation_shape))
+            if not _is_image(shape, layer) or _channels_first(self.observation_shape):
+                right = _what_fits(self.observation_shape)
+                raise fail("observation_shape", self.observation_shape, right)
             sizes.append((layer.kernel**2 * shape[2], layer.filters))
-            shape = (*((length - layer.kernel) // layer.stride + 1 for length in shape[:2]), layer.filters)
+            height, width = (_places(length, layer) for length in shape[:2])
+            shape = (height, width, layer.filters)
         widths = (int(np.prod(shape)), *self.hidden, self.num_actions * self.num_outputs)
         return [*sizes, *itertools.pairwise(widths)]
 
-    def __call__(self, parameters: Parameters, observations: Any) -> Any:
-        """Outputs [batch, action, output] of observations [batch, ...], of any dtype."""
-        x, scale = observations, self.scale
+    def __call__(
+        self, parameters: Sequence[Layer], observations: Observations
+    ) -> Float[Array, "batch action output"]:
+        """Outputs of observations of any dtype."""
+        return self.head(parameters, self.features(parameters, observations))
+
+    def features(
+        self, parameters: Sequence[Layer], observations: Observations
+    ) -> Float[Array, "batch feature"]:
+        """What the last hidden layer takes."""
+        x, scale = jnp.asarray(observations), self.scale
         for layer, weights in zip(self.convolutions, parameters, strict=False):
             # Patches are cut from bytes as they are: a quarter of the memory to move.
             patches = _patches(x, layer).astype(jnp.float32)
-            x, scale = jax.nn.relu(patches @ (scale * weights["weight"]).T + weights["bias"]), 1.0
+            x = jax.nn.relu(patches @ (scale * weights["weight"]).T + weights["bias"])
+            scale = 1.0
         x = x.reshape(len(x), -1).astype(jnp.float32) * scale
-        *hidden, last = parameters[len(self.convolutions) :]
-        for weights in hidden:
+        for weights in parameters[len(self.convolutions) : -_HEAD]:
             x = jax.nn.relu(x @ weights["weight"] + weights["bias"])
-        return (x @ last["weight"] + last["bias"]).reshape(-1, self.num_actions, self.num_outputs)
+        return x
+
+    def head(
+        self, parameters: Sequence[Layer], features: Float[Array, "*batch feature"]
+    ) -> Float[Array, "*batch action output"]:
+        """Outputs of features."""
+        hidden, last = parameters[-_HEAD:]
+        x = jax.nn.relu(features @ hidden["weight"] + hidden["bias"])
+        outputs = x @ last["weight"] + last["bias"]
+        return outputs.reshape(*features.shape[:-1], self.num_actions, self.num_outputs)
+
+
+def network_for(
+    name: NetworkName,
+    observation_shape: Sequence[int],
+    num_actions: int,
+    num_outputs: int,
+    scale: float = 1.0,
+) -> Network:
+    """A network by name, with `num_outputs` for each action; `scale` multiplies the observations.
+
+    `nature` is the network of DQN in Nature (2015), which the paper has, for 84 x 84 x 4 bytes.
+    `nips` is that of 2013, with less than a third of the arithmetic. `minatar` is for
+    10 x 10 x channels, and `mlp` for vectors.
+    """
+    shape = tuple(int(n) for n in observation_shape)
+    if name not in get_args(NetworkName):
+        raise fail("network", name, f"it must be one of {', '.join(get_args(NetworkName))}")
+    if name == "minatar" and _is_large(shape):
+        right = f"it is for 10 x 10 pixels, not {shape}: preset paper is for Atari"
+        raise fail("network", name, f"{right}, MinAtar's games are minatar/NAME")
+    convolutions, hidden = _LAYERS[name]
+    return Network(shape, num_actions, num_outputs, convolutions, hidden, scale)
+
+
+_LAYERS: dict[str, tuple[tuple[Convolution, ...], tuple[int, ...]]] = {
+    "nature": ((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)), (512,)),
+    "nips": ((Convolution(16, 8, 4), Convolution(32, 4, 2)), (256,)),
+    "minatar": ((Convolution(16, 3, 1),), (128,)),
+    "mlp": ((), (256, 256)),
+}
+
+
+def dense_layer(key: PRNGKeyArray, inputs: int, outputs: int, *, by_filter: bool = False) -> Layer:
+    """Random parameters of a layer; `by_filter` for a convolution's layout."""
+    key_weight, key_bias = jax.random.split(key)
+    bound = inputs**-0.5
+    shape = (outputs, inputs) if by_filter else (inputs, outputs)
+    return {
+        "weight": jax.random.uniform(key_weight, shape, minval=-bound, maxval=bound),
+        "bias": jax.random.uniform(key_bias, (outputs,), minval=-bound, maxval=bound),
+    }
+
+
+def _places(length: int, layer: Convolution) -> int:
+    """How many places a kernel has along an axis."""
+    return (length - layer.kernel) // layer.stride + 1
+
+
+def _is_image(shape: tuple[int, ...], layer: Convolution) -> bool:
+    """Whether a convolution fits into it."""
+    return len(shape) == 3 and min(shape[:2]) >= layer.kernel
+
+
+def _is_large(shape: tuple[int, ...]) -> bool:
+    is_image = len(shape) == 3 and not _channels_first(shape)
+    return is_image and min(shape[:2]) > _LARGEST_MINATAR
 
 
 def _channels_first(shape: tuple[int, ...]) -> bool:
@@ -90,70 +179,41 @@ def _what_fits(shape: tuple[int, ...]) -> str:
     if len(shape) == 1:
         return "a vector has no place in convolutions: choose network mlp, which preset classic has"
     if len(shape) == 2:
-        return "an image has a third axis, its channels: add one (gymnasium.wrappers.ReshapeObservation)"
+        right = "an image has a third axis, its channels: add one"
+        return f"{right} (gymnasium.wrappers.ReshapeObservation)"
     if _channels_first(shape):
-        return "the channels seem to come first: move them last (gymnasium.wrappers.TransformObservation)"
-    return "convolutions need larger images: choose the preset, or the network, that fits the environment"
+        right = "the channels seem to come first: move them last"
+        return f"{right} (gymnasium.wrappers.TransformObservation)"
+    right = "convolutions need larger images"
+    return f"{right}: choose the preset, or the network, that fits the environment"
 
 
-def network_for(
-    name: NetworkName, observation_shape: Sequence[int], num_actions: int, num_outputs: int, scale: float = 1.0
-) -> Network:
-    """A network by name.
+def _patches(
+    x: Shaped[AnyArray, "batch height width channel"], layer: Convolution
+) -> Shaped[Array, "batch row column patch"]:
+    """Patches of images, in the order (row, column, channel).
 
-    For 84 x 84 x 4 bytes that of the DQN of 2015 in Nature, which the paper has, and that of 2013 at NIPS, with less
-    than a third of the arithmetic; MinAtar's for 10 x 10 x channels; an MLP for vectors. `scale` multiplies the
-    observations.
-    """
-    shape = tuple(int(n) for n in observation_shape)
-    if name == "nature":
-        layers = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
-        return Network(shape, num_actions, num_outputs, layers, (512,), scale)
-    if name == "nips":
-        return Network(shape, num_actions, num_outputs, (Convolution(16, 8, 4), Convolution(32, 4, 2)), (256,), scale)
-    if name == "minatar":
-        if len(shape) == 3 and min(shape[:2]) > _LARGEST_MINATAR and not _channels_first(shape):
-            right = (
-                f"it is for 10 x 10 pixels, not {shape}: preset paper is for Atari, MinAtar's games are minatar/NAME"
-            )
-            raise fail("network", name, right)
-        return Network(shape, num_actions, num_outputs, (Convolution(16, 3, 1),), (128,), scale)
-    if name == "mlp":
-        return Network(shape, num_actions, num_outputs, (), (256, 256), scale)
-    raise fail("network", name, f"it must be one of {', '.join(get_args(NetworkName))}")
-
-
-def _layer(key: jax.Array, inputs: int, outputs: int, *, by_filter: bool) -> dict[str, jax.Array]:
-    key_weight, key_bias = jax.random.split(key)
-    bound = inputs**-0.5
-    return {
-        "weight": jax.random.uniform(
-            key_weight, (outputs, inputs) if by_filter else (inputs, outputs), minval=-bound, maxval=bound
-        ),
-        "bias": jax.random.uniform(key_bias, (outputs,), minval=-bound, maxval=bound),
-    }
-
-
-def _patches(x: Any, layer: Convolution) -> Any:
-    """Patches [batch, height, width, kernel * kernel * channels] of images, in the order (row, column, channel).
-
-    Where the stride divides the kernel, images are first cut into blocks as large as the stride, so that the patches
-    are few shifted copies of whole blocks.
+    Where the stride divides the kernel, images are first cut into blocks as large as the stride, so
+    that the patches are few shifted copies of whole blocks.
     """
     batch, height, width, channels = x.shape
-    rows, columns = ((length - layer.kernel) // layer.stride + 1 for length in (height, width))
-    stride = layer.stride if layer.kernel % layer.stride == 0 else 1
-    if stride == 1:
-        step = layer.stride
-        shifts = [
-            x[:, i : i + step * (rows - 1) + 1 : step, j : j + step * (columns - 1) + 1 : step]
-            for i in range(layer.kernel)
-            for j in range(layer.kernel)
-        ]
-        return jnp.concatenate(shifts, axis=-1)
-    blocks = layer.kernel // stride
+    rows, columns = _places(height, layer), _places(width, layer)
+    if layer.stride == 1 or layer.kernel % layer.stride:
+        return _shifted(x, layer.kernel, rows, columns, layer.stride)
+    stride, blocks = layer.stride, layer.kernel // layer.stride
     tall, wide = rows + blocks - 1, columns + blocks - 1
-    x = x[:, : tall * stride, : wide * stride].reshape(batch, tall, stride, wide, stride, channels)
-    x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, tall, wide, stride * stride * channels)
-    shifts = [x[:, i : i + rows, j : j + columns] for i in range(blocks) for j in range(blocks)]
+    x = x[:, : tall * stride, : wide * stride]
+    x = x.reshape(batch, tall, stride, wide, stride, channels).transpose(0, 1, 3, 2, 4, 5)
+    x = x.reshape(batch, tall, wide, stride * stride * channels)
+    return _shifted(x, blocks, rows, columns, 1)
+
+
+def _shifted(
+    x: Shaped[AnyArray, "batch height width channel"], size: int, rows: int, columns: int, step: int
+) -> Shaped[Array, "batch row column patch"]:
+    """Copies of images, shifted by up to `size` pixels each way, side by side."""
+    shifts = []
+    for i, j in itertools.product(range(size), range(size)):
+        down, right = i + step * (rows - 1) + 1, j + step * (columns - 1) + 1
+        shifts.append(x[:, i:down:step, j:right:step])
     return jnp.concatenate(shifts, axis=-1)

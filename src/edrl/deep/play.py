@@ -1,106 +1,147 @@
-"""Playing without learning: scores, and the observations that an agent looks at."""
+"""Acting: one loop for training, evaluation, calibration and films."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import jax
 import numpy as np
+from jaxtyping import Float, Int, Shaped
 
-from edrl.deep.agent import Agent
 from edrl.deep.environments import Environment, Step
-from edrl.deep.networks import Parameters
+from edrl.deep.frames import RecentFrames
 
-
-@dataclass
-class History:
-    """The last frames of episodes that are played side by side, from which observations are made."""
-
-    frames: np.ndarray  # [lane, stack, ...], oldest first
-    fresh: np.ndarray  # [lane]: whether the newest frame is its episode's first
-
-    def newest(self, lane: int = 0) -> np.ndarray:
-        return self.frames[lane, -1]
-
-    def begin(self, frame: np.ndarray, lane: int = 0) -> None:
-        """A new episode: frames before its first are zero."""
-        self.frames[lane] = 0
-        self.frames[lane, -1] = frame
-        self.fresh[lane] = True
-
-    def append(self, frame: np.ndarray, lane: int = 0) -> None:
-        """The next frame of the same episode."""
-        self.frames[lane, :-1] = self.frames[lane, 1:]
-        self.frames[lane, -1] = frame
-        self.fresh[lane] = False
-
-    def observations(self) -> np.ndarray:
-        """As replay memory gives them: [lane, ..., stack], or plain frames if the stack is 1."""
-        # A copy: what JAX computes from it later must not see frames that come later.
-        return np.array(self.frames[:, 0] if self.frames.shape[1] == 1 else np.moveaxis(self.frames, 1, -1))
-
-
-def history_for(environment: Environment, lanes: int = 1) -> History:
-    """An empty history for an environment's frames."""
-    shape = (lanes, environment.stack, *environment.frame_shape)
-    return History(np.zeros(shape, environment.frame_dtype), np.ones(lanes, bool))
+Policy = Callable[[Shaped[np.ndarray, "lane ..."]], Int[np.ndarray, " lane"]]
+"""From observations to greedy actions."""
 
 
 class Moment(NamedTuple):
-    """One step that was played."""
+    """One step of one environment."""
 
+    lane: int
     before: int  # steps of the episode before it
-    observation: np.ndarray
+    observation: Shaped[np.ndarray, "..."]
+    frame: Shaped[np.ndarray, "..."]  # the newest of the observation
+    start: bool  # whether that is its episode's first
     action: int
     after: Step
+    score: float  # of the episode, this step included
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Actors:
+    """Environments that are played side by side, one lane each, and what is seen of them."""
+
+    environments: list[Environment]
+    recent: RecentFrames
+    scores: Float[np.ndarray, " lane"]  # of the episodes that are played
+    lengths: Int[np.ndarray, " lane"]
+
+    @classmethod
+    def of(cls, environments: list[Environment]) -> "Actors":
+        """Environments that have not been begun."""
+        lanes = len(environments)
+        recent = RecentFrames.of(environments[0], lanes)
+        return cls(environments, recent, np.zeros(lanes), np.zeros(lanes, np.int64))
+
+    def begin(self) -> None:
+        """The first episode of every environment."""
+        for lane, environment in enumerate(self.environments):
+            self.begin_episode(lane, environment.reset())
+
+    def begin_episode(self, lane: int, frame: Shaped[np.ndarray, "..."]) -> None:
+        """A new episode of a lane, from its first frame."""
+        self.scores[lane], self.lengths[lane] = 0.0, 0
+        self.recent.append(lane, frame, start=True)
+
+    def act(self, policy: Policy, epsilon: float, rng: np.random.Generator) -> list[Moment]:
+        """One step of every environment, with a share `epsilon` of random actions.
+
+        Nothing here has changed if an environment fails.
+        """
+        seen = self.recent.observations()
+        actions = self._epsilon_greedy(policy, seen, epsilon, rng)
+        steps, firsts = [], []
+        for environment, action in zip(self.environments, actions, strict=True):
+            steps.append(environment.step(action))
+        for environment, after in zip(self.environments, steps, strict=True):
+            firsts.append(environment.reset() if after.ended else None)
+        moments = []
+        for lane, (action, after) in enumerate(zip(actions, steps, strict=True)):
+            moments.append(self._moment(lane, seen[lane], action, after))
+            self._go_on(lane, after, firsts[lane])
+        return moments
+
+    def _epsilon_greedy(
+        self,
+        policy: Policy,
+        seen: Shaped[np.ndarray, "lane ..."],
+        epsilon: float,
+        rng: np.random.Generator,
+    ) -> list[int]:
+        lanes = len(self.environments)
+        exploring = rng.random(lanes) < epsilon
+        explored = rng.integers(self.environments[0].num_actions, size=lanes)
+        greedy = explored if exploring.all() else policy(seen)
+        chosen: list[int] = np.where(exploring, explored, greedy).tolist()
+        return chosen
+
+    def _moment(
+        self, lane: int, observation: Shaped[np.ndarray, "..."], action: int, after: Step
+    ) -> Moment:
+        frame, start = self.recent.frames[lane, -1].copy(), bool(self.recent.starts[lane, -1])
+        before, score = int(self.lengths[lane]), float(self.scores[lane]) + after.score
+        return Moment(lane, before, observation, frame, start, action, after, score)
+
+    def _go_on(self, lane: int, after: Step, first: Shaped[np.ndarray, "..."] | None) -> None:
+        if first is not None:
+            return self.begin_episode(lane, first)
+        self.scores[lane] += after.score
+        self.lengths[lane] += 1
+        self.recent.append(lane, after.frame, start=False)
 
 
 @dataclass
-class Evaluation:
+class Played:
     """Scores and lengths of episodes."""
 
     scores: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
 
+    def add(self, moment: Moment) -> None:
+        """Note the episode that ended with a moment."""
+        self.scores.append(moment.score)
+        self.lengths.append(moment.before + 1)
 
-def evaluate(
-    agent: Agent,
-    parameters: Parameters,
+
+def play(
     environment: Environment,
-    seed: int,
+    policy: Policy,
     epsilon: float,
+    seed: int,
     *,
     steps: int | None = None,
     episodes: int | None = None,
     watch: Callable[[Moment], None] = lambda moment: None,
-    found: Evaluation | None = None,
-) -> Evaluation:
+    played: Played | None = None,
+) -> Played:
     """Play epsilon-greedily for a number of steps, or of episodes.
 
-    An episode that the steps cut short counts only if there is no other. `watch` sees every step; it may raise, to
-    break it off. What is played is added to `found`, which outlives that.
+    An episode that the steps cut short counts only if there is no other. `watch` sees every step
+    and may raise, to break it off. Episodes are added to `played`, which outlives that.
     """
     rng = np.random.default_rng(seed)
-    found = Evaluation() if found is None else found
-    history = history_for(environment)
-    history.begin(environment.reset())
-    score, length, taken = 0.0, 0, 0
-    while (steps is None or taken < steps) and (episodes is None or len(found.scores) < episodes):
-        seen = history.observations()
-        if rng.random() < epsilon:
-            action = int(rng.integers(environment.num_actions))
-        else:
-            action = int(np.asarray(agent.greedy(parameters, seen))[0])
-        after = environment.step(action)
-        watch(Moment(length, seen[0], action, after))
-        score, length, taken = score + after.score, length + 1, taken + 1
-        if after.ended:
-            found.scores.append(score)
-            found.lengths.append(length)
-            score, length = 0.0, 0
-            history.begin(environment.reset())
-        else:
-            history.append(after.frame)
-    if not found.scores:
-        found.scores.append(score)
-        found.lengths.append(length)
-    return found
+    played = Played() if played is None else played
+    actors = Actors.of([environment])
+    actors.begin()
+    taken = 0
+    while (steps is None or taken < steps) and (episodes is None or len(played.scores) < episodes):
+        (moment,) = actors.act(policy, epsilon, rng)
+        taken += 1
+        watch(moment)
+        if moment.after.ended:
+            played.add(moment)
+    if not played.scores:
+        played.add(moment)
+    return played

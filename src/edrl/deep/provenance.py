@@ -1,4 +1,4 @@
-"""What made a run: versions, the commit of a checkout, the machine; settings, and what was passed beside them."""
+"""Where a run comes from: versions, commit, machine; settings, and what was passed beside them."""
 
 import json
 import os
@@ -13,54 +13,71 @@ from typing import Any
 import jax
 
 from edrl.core.check import fail
-from edrl.core.statistics import Statistics
 from edrl.deep.config import THREADS, Config
 
-_PACKAGES = ("edrl", "jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "ale-py", "MinAtar")
+FILE = "provenance.json"
+_PACKAGES = (
+    "edrl", "jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "ale-py", "MinAtar",
+)  # fmt: skip
 
 
-def made_by() -> dict[str, Any]:
-    """Of the process that asks, now."""
+def provenance() -> dict[str, Any]:
+    """The versions, the commit and the machine of this process, and the time."""
+    devices = sorted({device.device_kind for device in jax.devices()})
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES},
+        "versions": {"python": platform.python_version()} | {p: _version(p) for p in _PACKAGES},
         "commit": _commit(),
         "machine": {
             "host": platform.node(),
             "system": platform.platform(),
             "processor": _processor(),
             "cores": os.cpu_count(),
-            "devices": ", ".join(sorted({device.device_kind for device in jax.devices()})),  # that JAX computes on
+            "devices": ", ".join(devices),  # that JAX computes on
             "threads": os.environ.get(THREADS),  # if they are limited
         },
     }
 
 
-def made_with(config: Config, family: Statistics | None, env: str | None) -> dict[str, Any]:
-    """What a run must have in common with its checkpoints: settings, and what was passed instead of them, if it was."""
+def passed_beside(**given: object | None) -> dict[str, str]:
+    """What was passed to `train` beside a config, by its name there, as text."""
+    # Where in memory a function lies says nothing.
+    texts = {name: re.sub(r" at 0x[0-9a-f]+", "", _text(one)) for name, one in given.items()}
+    return {name: text for name, text in texts.items() if given[name] is not None}
+
+
+def _text(given: object) -> str:
+    if isinstance(given, str):
+        return given
+    return f"{given.__module__}.{given.__qualname__}" if isinstance(given, type) else repr(given)
+
+
+def identity_of(config: Config, passed: dict[str, str]) -> dict[str, Any]:
+    """What a run must have in common with its checkpoints."""
     settings = json.loads(config.to_json())
     del settings["steps"]  # which may grow
-    # Where in memory a function lies says nothing.
-    own_family = None if family is None else re.sub(r" at 0x[0-9a-f]+", "", repr(family))
-    return {"settings": settings, "family": own_family, "env": env}
+    return {"settings": settings, "passed": passed}
 
 
-def check_made_with(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to take a run for another; what a version before this one did not know is not held against it."""
-    for name in ("family", "env"):
-        if (was := before.get(name, now[name])) != now[name]:
-            right = f"the run was trained with {name}={was}: pass the same to resume or load_trained"
-            raise fail(name, now[name], right if was else "the run was trained without: leave it out")
+def check_identity(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to take one run for another."""
+    for name in sorted(before["passed"].keys() | now["passed"].keys()):
+        was, given = before["passed"].get(name), now["passed"].get(name)
+        if was != given:
+            right = f"the run was trained with {name}={was}: pass the same to resume or load"
+            raise fail(name, given, right if was else "the run was trained without: leave it out")
     for name, setting in now["settings"].items():
-        if (was := before.get("settings", {}).get(name, setting)) != setting:
+        was = before["settings"].get(name)
+        if was != setting:
             raise fail(name, setting, f"the run was trained with {was}: config.json must say so")
 
 
 def _processor() -> str:
     try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        found = None
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return found[1] if found else platform.processor() or platform.machine()
 
 
@@ -72,14 +89,21 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Of the checkout that the package lies in, marked if files differ from it; None if it was installed otherwise."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+    """The commit of the checkout that holds the package, marked if files differ from it.
+
+    None if the package was installed otherwise.
+    """
     try:
-        tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True)
-        if tracked.returncode:
+        if _git("ls-files", "--error-unmatch", __file__).returncode:
             return None  # some other project's repository, in which a virtual environment lies
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True).stdout
+        commit = _git("rev-parse", "HEAD")
+        commit.check_returncode()
+        changed = _git("status", "--porcelain", "-uno").stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit + ("+changes" if changed.strip() else "")
+    return commit.stdout.strip() + ("+changes" if changed else "")
+
+
+def _git(*command: str) -> "subprocess.CompletedProcess[str]":
+    place = ["git", "-C", str(Path(__file__).parent)]
+    return subprocess.run([*place, *command], capture_output=True, text=True)

@@ -1,16 +1,21 @@
-"""Replay memory: every frame stored once, n-step transitions cut out of the stream when they are sampled.
+"""Replay memory: every frame stored once, n-step transitions cut out of the stream when sampled.
 
-An entry is a frame, the action taken on seeing it, and what came of it. When an episode ends, its last frame gets an
-entry of its own without an action, so that a truncated episode can be bootstrapped from. Observations are stacks of
-the last frames; frames before an episode's first are zero. Environments that are played side by side have a lane each.
+An entry is a frame, the action taken on seeing it, and what came of it. When an episode ends, its
+last frame gets an entry of its own without an action, so that a truncated episode can be
+bootstrapped from. Environments that are played side by side have a lane each.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import DTypeLike
 
 from edrl.core.check import check_count, fail
+from edrl.deep.frames import stacked
+from edrl.deep.types import AnyArray
 
 _NO_ACTION = -1
 
@@ -18,20 +23,26 @@ _NO_ACTION = -1
 class Batch(NamedTuple):
     """Sampled transitions."""
 
-    observations: np.ndarray  # [batch, ..., stack]
-    actions: np.ndarray  # [batch]
-    returns: np.ndarray  # [batch]: sum of gamma^i r_i over the n steps, or fewer
-    discounts: np.ndarray  # [batch]: gamma^m after m steps, 0 if the return ended
-    next_observations: np.ndarray  # [batch, ..., stack]
+    observations: Shaped[AnyArray, "*batch"]
+    actions: Int[AnyArray, " *batch"]
+    returns: Float[AnyArray, " *batch"]  # sum of gamma^i r_i over the n steps, or fewer
+    discounts: Float[AnyArray, " *batch"]  # gamma^m after m steps, 0 if the return ended
+    next_observations: Shaped[AnyArray, "*batch"]
+    weights: Float[AnyArray, " *batch"] = np.ones((), np.float32)  # of the losses
+    indices: Int[AnyArray, " *batch"] = np.zeros((), np.int64)  # where in the memory they begin
 
 
 @dataclass
 class Replay:
-    """The last `capacity` entries of streams of frames, one a lane, sampled uniformly."""
+    """The last `capacity` entries of streams of frames, one a lane, sampled uniformly.
+
+    A memory of another kind is a subclass, passed as `train(..., replay=...)`. It may override
+    `sample`, `update`, and `save` and `load` for arrays of its own that a checkpoint must hold.
+    """
 
     capacity: int
     frame_shape: tuple[int, ...]
-    frame_dtype: Any
+    frame_dtype: DTypeLike
     stack: int = 1
     n_step: int = 1
     gamma: float = 0.99
@@ -43,8 +54,8 @@ class Replay:
         try:
             self.frames = np.zeros((self.capacity, *self.frame_shape), self.frame_dtype)
         except MemoryError as error:
-            right = f"its frames of {self.frame_shape} need more memory than there is ({error}): make it smaller"
-            raise fail("replay", self.capacity, right) from error
+            right = f"its frames of {self.frame_shape} need more memory than there is ({error})"
+            raise fail("replay", self.capacity, f"{right}: make it smaller") from error
         self.actions = np.full(self.capacity, _NO_ACTION, np.int32)
         self.rewards = np.zeros(self.capacity, np.float32)
         self.terminals = np.zeros(self.capacity, bool)
@@ -55,16 +66,26 @@ class Replay:
         return int(np.minimum(self.added, self.length).sum())
 
     @property
-    def oldest(self) -> np.ndarray:
+    def oldest(self) -> Int[np.ndarray, " lane"]:
         """The time of each lane's oldest entry."""
         return np.maximum(self.added - self.length, 0)
 
-    def place(self, times: Any, lanes: Any = 0) -> Any:
+    def place(
+        self, times: Int[np.ndarray, "..."], lanes: Int[np.ndarray, "..."] | int = 0
+    ) -> Int[np.ndarray, "..."]:
         """Where the entries of some times are."""
         return lanes * self.length + times % self.length
 
-    def add(self, frame: np.ndarray, action: int, reward: float, terminal: bool, start: bool, lane: int = 0) -> None:
-        """A frame, the action taken on it, its reward, and whether the return ended with it."""
+    def add(
+        self,
+        frame: Shaped[np.ndarray, "..."],
+        action: int,
+        reward: float,
+        terminal: bool,
+        start: bool,
+        lane: int = 0,
+    ) -> None:
+        """Add a frame, the action taken on it, its reward, and whether the return ended with it."""
         place = self.place(self.added[lane], lane)
         self.frames[place] = frame
         self.actions[place] = action
@@ -73,14 +94,13 @@ class Replay:
         self.starts[place] = start
         self.added[lane] += 1
 
-    def add_last(self, frame: np.ndarray, lane: int = 0) -> None:
-        """The frame on which an episode ended."""
+    def add_last(self, frame: Shaped[np.ndarray, "..."], lane: int = 0) -> None:
+        """Add the frame on which an episode ended."""
         self.add(frame, _NO_ACTION, 0.0, terminal=True, start=False, lane=lane)
 
     def sample(self, rng: np.random.Generator, size: int) -> Batch:
         """Transitions drawn uniformly, with replacement, from all that are complete."""
-        first = self.oldest + np.where(self.oldest > 0, self.stack - 1, 0)
-        count = np.maximum(self.added - self.n_step - first, 0)
+        first, count = self._complete()
         ends = np.cumsum(count)  # the lanes' transitions are numbered one after the other
         if ends[-1] == 0:
             raise fail("replay", len(self), "it holds no complete transition yet")
@@ -93,32 +113,68 @@ class Replay:
             chosen = np.concatenate([chosen, np.stack([times, lanes])[:, real]], axis=1)
         return self.gather(*chosen[:, :size])
 
-    def gather(self, times: np.ndarray, lanes: Any = 0) -> Batch:
+    def update(
+        self, indices: Int[AnyArray, " *batch"], losses: Float[jax.Array, " *batch"]
+    ) -> None:
+        """Take note of the losses of a batch; a memory with priorities changes them here."""
+
+    def save(self) -> dict[str, np.ndarray]:
+        """What a checkpoint must hold besides the entries, which are saved as they come."""
+        return {}
+
+    def load(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go back to what `save` gave."""
+
+    def startable(self) -> Bool[np.ndarray, " capacity"]:
+        """Which places a complete transition begins at."""
+        found = np.zeros(self.capacity, bool)
+        for lane, (first, count) in enumerate(zip(*self._complete(), strict=True)):
+            found[self.place(np.arange(first, first + count), lane)] = True
+        return found & (self.actions != _NO_ACTION)
+
+    def at(self, places: Int[np.ndarray, " batch"]) -> Batch:
+        """The transitions that begin at some places."""
+        lanes, within = np.divmod(places, self.length)
+        newest = self.added[lanes] - 1
+        return self.gather(newest - (newest - within) % self.length, lanes)
+
+    def gather(
+        self, times: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"] | int = 0
+    ) -> Batch:
         """The transitions that begin at the given times."""
         returns = np.zeros(len(times), np.float32)
         discounts = np.ones(len(times), np.float32)
         after = times.copy()
         for _ in range(self.n_step):
             place = self.place(after, lanes)
-            # Once a return has ended, or the next action is missing because an episode was cut, nothing is added.
+            # Once a return has ended, or an episode was cut, nothing is added.
             going = (discounts > 0) & (self.actions[place] != _NO_ACTION)
             returns += np.where(going, discounts * self.rewards[place], 0)
-            discounts = np.where(going, discounts * np.where(self.terminals[place], 0, self.gamma), discounts)
+            kept = np.where(self.terminals[place], 0, self.gamma)
+            discounts = np.where(going, discounts * kept, discounts)
             after += going
-        actions = self.actions[self.place(times, lanes)]
-        before, later = self.observe(times, lanes), self.observe(after, lanes)
-        return Batch(before, actions, returns.astype(np.float32), discounts.astype(np.float32), later)
+        begin = self.place(times, lanes)
+        return Batch(
+            self.observe(times, lanes),
+            self.actions[begin],
+            returns.astype(np.float32),
+            discounts.astype(np.float32),
+            self.observe(after, lanes),
+            np.ones(len(times), np.float32),
+            begin,
+        )
 
-    def observe(self, times: np.ndarray, lanes: Any = 0) -> np.ndarray:
-        """Stacks of the frames up to the given times, [batch, ..., stack], or plain frames if the stack is 1."""
+    def observe(
+        self, times: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"] | int = 0
+    ) -> Shaped[np.ndarray, "batch ..."]:
+        """What an agent saw at the given times."""
         if self.stack == 1:
             return self.frames[self.place(times, lanes)]
         back = times[:, None] - np.arange(self.stack - 1, -1, -1)  # oldest first
         place = self.place(back, np.asarray(lanes)[..., None])
-        # A frame counts if no episode starts after it, up to the time itself.
-        starts = self.starts[place]
-        later = np.cumsum(starts[:, ::-1], axis=1)[:, ::-1] - starts
-        seen = (later == 0) & (back >= 0)
-        stacked = self.frames[place]
-        stacked[~seen] = 0
-        return np.moveaxis(stacked, 1, -1)
+        return stacked(self.frames[place], self.starts[place])
+
+    def _complete(self) -> tuple[Int[np.ndarray, " lane"], Int[np.ndarray, " lane"]]:
+        """Each lane's first time at which a transition may begin, and how many there are."""
+        first = self.oldest + np.where(self.oldest > 0, self.stack - 1, 0)
+        return first, np.maximum(self.added - self.n_step - first, 0)

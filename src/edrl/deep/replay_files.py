@@ -1,9 +1,10 @@
-"""Replay memory on disk: what has come since the last checkpoint goes into new files, so that saving stays cheap."""
+"""Replay memory on disk: what is new since the last checkpoint goes into new files."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Int
 
 from edrl.deep.checkpoint import checksum, read_arrays, sync_directory, write_arrays
 from edrl.deep.replay import Replay
@@ -13,26 +14,29 @@ _FIELDS = ("frames", "actions", "rewards", "terminals", "starts")
 
 
 @dataclass
-class Segments:
-    """The files of a replay memory, oldest first: name, the times [lane] after the last entries in it, checksum."""
+class ReplayFiles:
+    """The files of a replay memory, oldest first: name, times [lane] after its last entries, checksum."""
 
     directory: Path
-    files: list[tuple[str, np.ndarray, str]] = field(default_factory=list)
+    files: list[tuple[str, Int[np.ndarray, " lane"], str]] = field(default_factory=list)
 
     def write(self, replay: Replay) -> dict[str, str]:
-        """Bring the disk up to date; returns the files that hold the memory now, with checksums."""
+        """Bring the disk up to date; returns the files that hold the memory, with checksums."""
         self.directory.mkdir(parents=True, exist_ok=True)
         first = np.maximum(replay.oldest, self.files[-1][1]) if self.files else replay.oldest
         files = -(-int((replay.added - first).sum()) // _ROWS)
         for number in range(files):
-            start, end = (first + (replay.added - first) * part // files for part in (number, number + 1))
+            start = first + (replay.added - first) * number // files
+            end = first + (replay.added - first) * (number + 1) // files
             self._write_file(replay, start, end)
         sync_directory(self.directory)
-        # Files whose entries have all been overwritten are no longer needed; `checkpoint.save` deletes them.
+        # Files whose entries have all been overwritten are no longer needed: `save` deletes them.
         self.files = [entry for entry in self.files if np.any(entry[1] > replay.oldest)]
         return {name: total for name, _, total in self.files}
 
-    def _write_file(self, replay: Replay, start: np.ndarray, end: np.ndarray) -> None:
+    def _write_file(
+        self, replay: Replay, start: Int[np.ndarray, " lane"], end: Int[np.ndarray, " lane"]
+    ) -> None:
         """The entries of each lane from one time to another."""
         lanes = np.repeat(np.arange(replay.lanes), end - start)
         times = np.concatenate([np.arange(*span) for span in zip(start, end, strict=True)])
@@ -42,8 +46,9 @@ class Segments:
         self.files.append((name, end, checksum(self.directory / name)))
 
     def read(self, replay: Replay, files: dict[str, str]) -> None:
-        """Fill an empty memory from the files of a checkpoint."""
+        """Fill a memory from the files of a checkpoint."""
         self.files = []
+        replay.added[:] = 0
         for name, total in sorted(files.items()):
             arrays = read_arrays(self.directory / name)
             lanes, times = arrays["lanes"], arrays["times"]

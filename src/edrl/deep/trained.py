@@ -1,22 +1,28 @@
-"""Agents as configs describe them, and as checkpoints hold them."""
+"""Trained agents, as checkpoints hold them."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
-from edrl.core.risk import CVaR
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
-from edrl.deep.agent import Agent, Learner
+from edrl.deep.agents import Agent, build_agent
 from edrl.deep.config import Config, read_config
-from edrl.deep.environments import Environment, make
-from edrl.deep.networks import Parameters, network_for
-from edrl.deep.provenance import check_made_with, made_with
+from edrl.deep.environments import EnvironmentSource
+from edrl.deep.learner import Adam, GreedyPolicy, learnt_returns, new_learner, seed_of
+from edrl.deep.provenance import check_identity, identity_of, passed_beside
+from edrl.deep.replay import Replay
+from edrl.deep.state import from_arrays
+from edrl.deep.types import Observations, Parameters
+
+if TYPE_CHECKING:
+    from edrl.deep.environments.source import EnvironmentLike
 
 
 @dataclass(frozen=True)
@@ -28,39 +34,30 @@ class Trained:
     parameters: Parameters
     step: int
 
-    def returns(self, observations: Any) -> Particles:
-        """The learnt return distributions [batch, action] of observations [batch, ...]."""
-        return self.agent.returns(self.parameters, observations)
+    def returns(self, observations: Observations, seed: int = 0) -> Particles:
+        """The learnt return distributions [batch, action, n]."""
+        return learnt_returns(self.agent, self.parameters, observations, seed_of(seed, 0))
 
-    def greedy(self, observations: Any) -> Any:
-        """The actions [batch] that the agent would choose."""
-        return self.agent.greedy(self.parameters, observations)
+    def greedy(self, observations: Observations, seed: int = 0) -> Int[np.ndarray, " batch"]:
+        """The actions that the agent would choose."""
+        return self.policy(seed)(observations)
 
-
-def build_agent(config: Config, environment: Environment, family: Statistics | None = None) -> Agent:
-    """The agent of a config for an environment; `family` replaces the config's statistics."""
-    family = config.family() if family is None else family
-    stack = (environment.stack,) if environment.stack > 1 else ()
-    shape = (*environment.frame_shape, *stack)
-    network = network_for(config.network, shape, environment.num_actions, family.num_outputs, environment.scale)
-    risk = None if config.cvar == 1 else CVaR(config.cvar)
-    return Agent(family, network, config.learning_rate, config.adam_epsilon, config.double, risk)
+    def policy(self, seed: int) -> GreedyPolicy:
+        """How the agent plays; `seed` is that of random numbers that it may draw."""
+        return GreedyPolicy(self.agent, self.parameters, seed)
 
 
-def restored(learner: Learner, kept: checkpoint.Checkpoint, now: dict[str, Any]) -> Learner:
-    """The networks and the optimiser of a checkpoint, for a learner like that one; `now` is what it is made with."""
-    check_made_with(kept.state.get("made_with", {}), now)
-    leaves, tree = jax.tree.flatten(learner)
-    loaded = [kept.arrays.get(f"learner/{n}") for n in range(len(leaves))]
-    if any(new is None or new.shape != old.shape for new, old in zip(loaded, leaves, strict=True)):
-        raise checkpoint.CheckpointError("the checkpoint is of another agent: its parameters have other shapes")
-    return jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in loaded])
+def load(
+    out: Path | str,
+    *,
+    agent: type[Agent] | Agent | None = None,
+    family: Statistics | None = None,
+    env: "EnvironmentLike | None" = None,
+    replay: type[Replay] = Replay,
+) -> Trained:
+    """The agent of a run's last checkpoint, ready to play; nothing in the run is changed.
 
-
-def load_trained(out: Path | str, *, env: Any = None, family: Statistics | None = None) -> Trained:
-    """The agent of a run, as its last checkpoint has it, ready to play; nothing in the run is changed.
-
-    `env` and `family` as they were passed to `train`, if they were.
+    What was passed to `train` beside the config is passed again.
     """
     out = Path(out)
     found = checkpoint.found(out)
@@ -68,10 +65,18 @@ def load_trained(out: Path | str, *, env: Any = None, family: Statistics | None 
         raise fail("run", str(out), "there is no run with a checkpoint in it")
     config = read_config(out)
     kept = checkpoint.load(found[0], replay=False)
-    given = make(env() if callable(env) else config.env if env is None else env, seed=0, sticky=config.sticky)
-    now = made_with(config, family, None if env is None else given.name)
-    agent = build_agent(config, given, family)
-    if env is None or callable(env):
-        given.close()
-    learner = restored(agent.init(jax.random.key(0)), kept, now)
-    return Trained(config, agent, learner.online, kept.step)
+    source = EnvironmentSource(config.env if env is None else env, config.sticky)
+    environment = source.with_seed(0)
+    passed = passed_beside(
+        agent=agent,
+        env=None if env is None else environment.name,
+        family=family,
+        replay=None if replay is Replay else replay,
+    )
+    check_identity(kept.identity, identity_of(config, passed))
+    built = build_agent(config, environment, family, agent)
+    environment.close()
+    adam = Adam(config.learning_rate, config.adam_epsilon)
+    learner = new_learner(built, adam, jax.random.key(0))
+    learner = from_arrays({"learner": learner}, kept.arrays)["learner"]
+    return Trained(config, built, learner.online, kept.step)

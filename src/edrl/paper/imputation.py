@@ -14,8 +14,9 @@ import numpy as np
 from edrl import Expectiles, Particles
 from edrl.core.imputation.scipy_reference import solve_rows
 from edrl.core.metrics import integrated_cdf
-from edrl.deep.agent import Agent
+from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config, preset
+from edrl.deep.learner import Adam, new_learner, seed_of, update
 from edrl.deep.networks import network_for
 from edrl.deep.replay import Batch
 from edrl.paper.experiment import (
@@ -155,14 +156,14 @@ def _updates() -> Table:
 def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
     family = config.family()
     network = network_for(config.network, _OBSERVATION, _ACTIONS, family.num_outputs)
-    agent = Agent(family, network, config.learning_rate, config.adam_epsilon)
-    state = [agent.init(jax.random.key(0))]
+    agent, adam = StatisticsAgent(family, network), Adam(config.learning_rate, config.adam_epsilon)
+    state, seed = [new_learner(agent, adam, jax.random.key(0))], seed_of(0, 0)
 
-    def update() -> None:
-        state[0], loss = agent.update(state[0], batch)
-        jax.block_until_ready((state[0].online, loss))
+    def step() -> None:
+        state[0], losses = update(agent, adam, state[0], batch, seed)
+        jax.block_until_ready((state[0].online, losses))
 
-    return update
+    return step
 
 
 @jax.jit
@@ -266,9 +267,9 @@ def _draw_consequences(means: Table, updates: Table) -> Drawing:
     left.legend(loc="center right")
     qr, er, scipy = (1e3 * np.median(select(updates, part=part)["seconds"]) for part in (_QR, _ER, _SCIPY))
     names = ["QR-DQN,\n200 quantiles", "ER-DQN, 11 expectiles,\nexact", "ER-DQN, 11 expectiles,\nSciPy, one core"]
-    colours = [style.colour(agent) for agent in ("QR-DQN", "ER-DQN", "ER-DQN")]
+    colours = [style.COLOURS[agent] for agent in ("QR-DQN", "ER-DQN", "ER-DQN")]
     right.barh(range(3), [qr, er, er], color=colours, height=0.6)
-    right.barh(2, scipy, left=er, color=style.colour("ER-DQN (scipy-root)"), height=0.6)
+    right.barh(2, scipy, left=er, color=style.COLOURS["ER-DQN (scipy-root)"], height=0.6)
     right.set_yticks(range(3), names)
     right.invert_yaxis()
     right.grid(axis="y", visible=False)

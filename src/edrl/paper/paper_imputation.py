@@ -143,7 +143,7 @@ def _lines(axes: Any, rows: Table, column: str, mode: str, levels: str) -> None:
         samples = [found[column][found["k"] == k] for k in ks]
         mean = np.array([one.mean() for one in samples])
         half = np.array([float(interval(one[:, None])[1][0]) for one in samples])
-        colour, marker = style.colour(name), style.marker(name)
+        colour, marker = style.COLOURS[name], style.MARKERS[name]
         axes.errorbar(ks, mean, np.nan_to_num(half), color=colour, marker=marker, capsize=3, label=_NAMES[name])
     axes.set_xticks(_MANY)
     axes.set_yscale("log")

@@ -1,8 +1,10 @@
-"""Aggregates of scores over games and seeds, with bootstrap intervals, as Agarwal et al. (2021) define them.
+"""Aggregates of scores over games and seeds, with bootstrap intervals, as Agarwal et al. (2021)
+define them.
 
-An agent's scores are one array a game, with an entry a seed; games may have different numbers of seeds, since runs go
-missing. The bootstrap is stratified: it draws the seeds of each game anew, with replacement, and never mixes games. It
-sees the spread over seeds alone; which games are played is taken as given.
+An agent's scores are one array a game, with an entry a seed; games may have different numbers of
+seeds, since runs go missing. The bootstrap is stratified: it draws the seeds of each game with
+replacement, and never mixes games. It sees the spread over seeds alone; which games are played is
+taken as given.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +57,10 @@ def interquartile_mean(scores: Scores) -> np.ndarray:
 
 
 def optimality_gap(scores: Scores, threshold: float = 1.0) -> np.ndarray:
-    """How far scores are below the threshold, on average; what is above it does not make up for what is below."""
+    """How far scores are below the threshold, on average.
+
+    What is above it does not make up for what is below.
+    """
     return np.mean([np.maximum(threshold - game, 0.0).mean(axis=-1) for game in scores], axis=0)
 
 
@@ -78,7 +83,7 @@ def estimate(measure: Callable[[Scores], np.ndarray], scores: Scores, seed: int 
 
 
 def resampled(scores: Scores, seed: int = 0) -> list[np.ndarray]:
-    """Each game's scores drawn anew from that game's own, [RESAMPLES, seeds]."""
+    """Each game's scores drawn with replacement from that game's own, [RESAMPLES, seeds]."""
     rng = np.random.default_rng(seed)
     return [game[_drawn(rng, len(game))] for game in scores]
 
@@ -97,11 +102,16 @@ def profile(scores: Scores, taus: np.ndarray, seed: int = 0) -> Band:
 
 
 def improvement(ours: Scores, theirs: Scores, seed: int = 0) -> Estimate:
-    """The probability that a run of ours beats one of theirs on the same game, the mean over games; a tie is half."""
+    """The probability that a run of ours beats one of theirs on the same game, the mean over
+    games; a tie is half."""
     _check(ours)
     _check(theirs)
     if len(ours) != len(theirs):
-        raise fail("theirs", f"{len(theirs)} games", f"there must be as many as ours, {len(ours)}, in the same order")
+        raise fail(
+            "theirs",
+            f"{len(theirs)} games",
+            f"there must be as many as ours, {len(ours)}, in the same order",
+        )
     rng = np.random.default_rng(seed)
     wins = [(a[:, None] > b) + 0.5 * (a[:, None] == b) for a, b in zip(ours, theirs, strict=True)]
     value = float(np.mean([game.mean() for game in wins]))
@@ -113,10 +123,14 @@ def improvement(ours: Scores, theirs: Scores, seed: int = 0) -> Estimate:
 
 
 def mean_curve(curves: np.ndarray, seed: int = 0) -> Band:
-    """The mean over seeds of curves [seeds, steps]; a seed that did not come so far is nan there and does not count."""
+    """The mean over seeds of curves [seeds, steps].
+
+    A seed that did not come so far is nan there and does not count.
+    """
     value, low, high = np.full((3, curves.shape[1]), np.nan)
     there = ~np.isnan(curves)
-    # Steps that the same seeds have reached are treated together: there are few such groups, and many steps.
+    # Steps that the same seeds have reached are treated together: there are few such groups, and
+    # many steps.
     for group in np.unique(there, axis=1).T:
         steps = (there == group[:, None]).all(axis=0)
         reached = curves[np.ix_(group, steps)]
@@ -134,7 +148,8 @@ def _drawn(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def _weights(rng: np.random.Generator, size: int) -> np.ndarray:
-    """How often each resample takes each seed, as a share: a resample's mean is then a matrix product."""
+    """How often each resample takes each seed, as a share: a resample's mean is then a matrix
+    product."""
     return np.eye(size)[_drawn(rng, size)].mean(axis=1)
 
 
@@ -149,4 +164,6 @@ def _without_interval(value: np.ndarray) -> Band:
 def _check(scores: Scores) -> None:
     shapes = [np.shape(game) for game in scores]
     if not shapes or any(len(shape) != 1 or shape[0] == 0 for shape in shapes):
-        raise fail("scores", shapes, "it must hold one array a game, with at least one seed in each")
+        raise fail(
+            "scores", shapes, "it must hold one array a game, with at least one seed in each"
+        )

@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Kind = Literal["evidence", "identity"]
-"""evidence: a measurement that could have come out otherwise. identity: a definition, an identity, or a number worked
+"""evidence: a measurement that could have come out otherwise. identity: a definition, an
+identity, or a number worked
 out from the paper's own table; it checks our code and is not counted as evidence."""
 
 Numbers = Literal["unseen", "seen", "unrecorded"]
-"""Whether the numbers were known when the limit was set; unrecorded: it came with the first version of its part."""
+"""Whether the numbers were known when the limit was set; unrecorded: it came with the first
+version of its part."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +30,17 @@ class Limit:
         return self.at_most is None or value <= self.at_most
 
     def margin(self, value: float) -> float:
-        """By which factor the number clears the limit: above 1 if it holds, NaN where a factor means nothing."""
+        """By which factor the number clears the limit: above 1 if it holds, NaN where a factor
+        means nothing."""
         if math.isnan(value):
             return math.nan
         factors = []
         if self.above is not None:
             factors.append(value / self.above if self.above > 0 else math.nan)
         if self.at_most is not None:
-            factors.append(math.nan if self.at_most <= 0 else self.at_most / value if value > 0 else math.inf)
+            factors.append(
+                math.nan if self.at_most <= 0 else self.at_most / value if value > 0 else math.inf
+            )
         return min(factors, default=math.nan)
 
     def __str__(self) -> str:
@@ -77,7 +82,9 @@ class Claim:
     earlier: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "holds", bool(self.holds))  # comparisons of NumPy's give a bool of NumPy's own
+        object.__setattr__(
+            self, "holds", bool(self.holds)
+        )  # comparisons of NumPy's give a bool of NumPy's own
 
     @property
     def verdict(self) -> str:
@@ -112,15 +119,22 @@ def judge_claim(
     note: str = "",
     kind: Kind = "evidence",
 ) -> Claim:
-    """Set measured numbers against a threshold: one number, or several by the names of their limits."""
+    """Set measured numbers against a threshold: one number, or several by the names of their
+    limits."""
     values = dict(numbers) if isinstance(numbers, Mapping) else {"": numbers}
     if set(values) != set(threshold.limits):
-        raise ValueError(f"{id}: the numbers are {sorted(values)}, but the limits are for {sorted(threshold.limits)}")
+        raise ValueError(
+            f"{id}: the numbers are {sorted(values)}, but the limits are for"
+            f" {sorted(threshold.limits)}"
+        )
     holds = all(threshold.limits[name].allows(float(value)) for name, value in values.items())
     margins = [threshold.limits[name].margin(float(value)) for name, value in values.items()]
-    expected = "; ".join(f"{name}: {limit}" if name else str(limit) for name, limit in threshold.limits.items())
+    expected = "; ".join(
+        f"{name}: {limit}" if name else str(limit) for name, limit in threshold.limits.items()
+    )
     return Claim(
-        id, source, claim, measured, expected, holds, note, kind, _margin(margins), threshold.set_on,
+        id, source, claim, measured, expected, holds, note, kind, _margin(margins),
+        threshold.set_on,
         threshold.numbers, threshold.reason, threshold.earlier,
     )  # fmt: skip
 
@@ -142,13 +156,21 @@ def as_json(claims: Sequence[Claim]) -> list[dict[str, Any]]:
 
 
 def as_markdown(claims: Sequence[Claim]) -> str:
-    """A table for a page of the documentation. A dagger marks limits that were set after the numbers were seen."""
+    """A table for a page of the documentation. A dagger marks limits that were set after the
+    numbers were seen."""
     lines = ["| | claim | measured | expected | margin | source |", "|---|---|---|---|---|---|"]
     for claim in claims:
         note = f" *{claim.note}*" if claim.note and not claim.holds else ""
         mark = "✗" if not claim.holds else "✓" if claim.kind == "evidence" else "="
         dagger = " †" if claim.numbers == "seen" else ""
-        cells = (mark, claim.claim + note, claim.measured, claim.expected + dagger, claim.margin, claim.source)
+        cells = (
+            mark,
+            claim.claim + note,
+            claim.measured,
+            claim.expected + dagger,
+            claim.margin,
+            claim.source,
+        )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -166,7 +188,10 @@ def count_verdicts(claims: Sequence[Claim]) -> str:
         parts.append(f"{known} {'does' if known == 1 else 'do'} not, for reasons given")
     if identities:
         held = sum(claim.holds for claim in identities)
-        parts.append(f"{held} of {len(identities)} definitions and identities check, which are not counted as evidence")
+        parts.append(
+            f"{held} of {len(identities)} definitions and identities check, which are not counted"
+            " as evidence"
+        )
     if failed:
         parts.append(f"{failed} should hold and {'does' if failed == 1 else 'do'} not")
     return "; ".join(parts)

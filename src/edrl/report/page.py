@@ -19,10 +19,13 @@ _CSS = """
 :root { color-scheme: light; --ink: #1c2127; --soft: #5b6570; --line: #dfe3e8;
   --good: #00654a; --bad: #a8321c; --known: #7a5600; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1.1rem 5rem; color: var(--ink); background: #fff;
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1.1rem 5rem;
+  color: var(--ink); background: #fff;
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial,
+  sans-serif; }
 h1 { font-size: 1.65rem; line-height: 1.25; margin: .4rem 0 .6rem; }
-h2 { font-size: 1.35rem; margin: 3.2rem 0 .4rem; padding-bottom: .3rem; border-bottom: 2px solid var(--ink); }
+h2 { font-size: 1.35rem; margin: 3.2rem 0 .4rem; padding-bottom: .3rem;
+  border-bottom: 2px solid var(--ink); }
 h3 { font-size: 1.1rem; margin: 2.4rem 0 .2rem; }
 a { color: #00558a; }
 .soft { color: var(--soft); font-size: .88rem; }
@@ -31,13 +34,15 @@ figure { margin: 1rem 0 1.2rem; }
 figure img { display: block; width: 100%; height: auto; }
 figcaption { font-size: .94rem; margin-top: .35rem; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; line-height: 1.4; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line);
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0;
+  border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; }
 th { font-weight: 600; white-space: nowrap; }
 td.verdict { font-weight: 600; width: 6.5rem; overflow-wrap: normal; }
 summary { cursor: pointer; font-weight: 600; margin: 1rem 0; }
 .holds { color: var(--good); } .fails { color: var(--bad); } .known { color: var(--known); }
-.summary { padding: .8rem 1rem; border-left: 4px solid var(--good); background: #f3f8f6; font-size: 1.05rem; }
+.summary { padding: .8rem 1rem; border-left: 4px solid var(--good); background: #f3f8f6;
+  font-size: 1.05rem; }
 .summary.fails { border-color: var(--bad); background: #fbf3f1; }
 nav ul { columns: 2 20rem; padding-left: 1.1rem; margin: .4rem 0; font-size: .95rem; }
 pre { background: #fbf3f1; padding: .8rem; overflow-x: auto; font-size: .8rem; }
@@ -63,7 +68,8 @@ class Figure:
 
     @property
     def width(self) -> int:
-        """In pixels: a figure of 11 inches fills the page, so that text is the same size in all of them."""
+        """In pixels: a figure of 11 inches fills the page, so that text is the same size in all
+        of them."""
         points = re.search(rb'<svg [^>]*?width="([\d.]+)pt"', self.svg, re.DOTALL)
         return 940 if points is None else round(float(points.group(1)) / 72 * 86)
 
@@ -97,17 +103,22 @@ def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
     """The page as HTML; entries of one section come together."""
     claims = [claim for entry in entries for claim in entry.claims]
     failed = any(claim.failed for claim in claims) or any(entry.error for entry in entries)
-    sections = [(name, list(group)) for name, group in groupby(entries, lambda entry: entry.section)]
+    sections = [
+        (name, list(group)) for name, group in groupby(entries, lambda entry: entry.section)
+    ]
     body = [
         f"<h1>{html.escape(TITLE)}</h1>",
-        "<p>The theory and the tabular experiments of Rowland, Dadashi, Kumar, Munos, Bellemare and Dabney (ICML 2019),"
-        " run again by <b>edrl</b>, and their table of Atari scores, summarised anew. Under each figure stands what is"
-        " claimed, what was measured, and whether it holds.</p>",
-        f'<p class="summary{" fails" if failed else ""}">{html.escape(count_verdicts(claims))}.</p>',
+        "<p>The theory and the tabular experiments of Rowland, Dadashi, Kumar, Munos, Bellemare"
+        " and Dabney (ICML 2019), run again by <b>edrl</b>, and their table of Atari scores,"
+        " summarised here. Under each figure stands what is claimed, what was measured, and"
+        " whether it holds.</p>",
+        f'<p class="summary{" fails" if failed else ""}">'
+        f"{html.escape(count_verdicts(claims))}.</p>",
         _facts(entries, missing, full),
         _contents(sections),
         *_what_does_not_hold(claims),
-        f"<details><summary>All {len(claims)} claims in one table</summary>{_claims_table(claims)}</details>",
+        f"<details><summary>All {len(claims)} claims in one table</summary>"
+        f"{_claims_table(claims)}</details>",
         f"<details><summary>How the limits were set</summary>{_limits(claims)}</details>",
     ]
     for name, group in sections:
@@ -132,7 +143,8 @@ def embedded(figure: Figure) -> str:
     """A figure with its caption, inside the page."""
     source = base64.b64encode(figure.svg).decode()
     return (
-        f'<figure id="fig-{figure.name}"><div class="scroll"><img alt="{html.escape(figure.caption)}"'
+        f'<figure id="fig-{figure.name}"><div class="scroll">'
+        f'<img alt="{html.escape(figure.caption)}"'
         f' style="max-width: {figure.width}px; min-width: {min(figure.width, 560)}px"'
         f' src="data:image/svg+xml;base64,{source}"></div>'
         f"<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
@@ -140,13 +152,20 @@ def embedded(figure: Figure) -> str:
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str | Cell]], numbers: bool = False, scroll: bool = False
+    head: Sequence[str],
+    rows: Sequence[Sequence[str | Cell]],
+    numbers: bool = False,
+    scroll: bool = False,
 ) -> str:
-    """A table of text; one of many `numbers`, or of long rows, scrolls by itself so that the page does not."""
+    """A table of text.
+
+    One of many `numbers`, or of long rows, scrolls by itself so that the page does not.
+    """
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     kind = ' class="numbers"' if numbers else ""
-    text = f"<table{kind}>{f'<thead><tr>{heads}</tr></thead>' if head else ''}<tbody>{lines}</tbody></table>"
+    top = f"<thead><tr>{heads}</tr></thead>" if head else ""
+    text = f"<table{kind}>{top}<tbody>{lines}</tbody></table>"
     return f'<div class="scroll">{text}</div>' if numbers or scroll else text
 
 
@@ -160,10 +179,10 @@ def _facts(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("edrl", "jax", "numpy", "scipy"))
     minutes = sum(entry.seconds for entry in entries) / 60
     text = (
-        f"{'Full' if full else 'Default'} size; {minutes:.1f} CPU minutes of measuring on {os.cpu_count()} cores"
-        f" ({platform.machine()}, {platform.system()}, Python {platform.python_version()}; {versions});"
-        f" written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. All computations are in double precision and all seeds are"
-        " fixed."
+        f"{'Full' if full else 'Default'} size; {minutes:.1f} CPU minutes of measuring on"
+        f" {os.cpu_count()} cores ({platform.machine()}, {platform.system()}, Python"
+        f" {platform.python_version()}; {versions}); written {datetime.now(UTC):%Y-%m-%d %H:%M}"
+        " UTC. All computations are in double precision and all seeds are fixed."
     )
     if missing:
         text += f" Not run: {', '.join(missing)}."
@@ -181,15 +200,24 @@ def _limits(claims: Sequence[Claim]) -> str:
     """When each limit was set and why, those that were set after the numbers were seen first."""
     order = ("seen", "unrecorded", "unseen")
     rows = [
-        (claim.id, claim.expected, claim.margin, claim.set_on, claim.numbers, claim.reason, claim.earlier)
+        (
+            claim.id,
+            claim.expected,
+            claim.margin,
+            claim.set_on,
+            claim.numbers,
+            claim.reason,
+            claim.earlier,
+        )
         for claim in sorted(claims, key=lambda claim: order.index(claim.numbers))
     ]
     head = ("claim", "limit", "margin", "set on", "numbers", "reason", "earlier")
     text = (
-        "A margin is the factor by which the tightest number of a claim clears its limit. Numbers: seen, the limit was"
-        " set, or moved, when they were known (marked † above); unrecorded, it came with the first version of its part;"
-        " unseen, it was written down before the numbers were measured. An = marks definitions and identities, which"
-        " check our code and are not counted as evidence."
+        "A margin is the factor by which the tightest number of a claim clears its limit. Numbers:"
+        " seen, the limit was set, or moved, when they were known (marked † above); unrecorded, it"
+        " came with the first version of its part; unseen, it was written down before the numbers"
+        " were measured. An = marks definitions and identities, which check our code and are not"
+        " counted as evidence."
     )
     return f"<p>{html.escape(text)}</p>{table(head, rows, scroll=True)}"
 
@@ -197,21 +225,29 @@ def _limits(claims: Sequence[Claim]) -> str:
 def _contents(sections: Sequence[tuple[str, Sequence[Entry]]]) -> str:
     items = []
     for _, group in sections:
-        items += [f'<li><a href="#{entry.name}">{html.escape(entry.title)}</a></li>' for entry in group]
+        items += [
+            f'<li><a href="#{entry.name}">{html.escape(entry.title)}</a></li>' for entry in group
+        ]
     return f"<nav><ul>{''.join(items)}</ul></nav>"
 
 
 def _entry(entry: Entry) -> str:
     parts = [
-        f'<h3 id="{entry.name}">{html.escape(entry.title)} <span class="soft">{html.escape(entry.source)}</span></h3>',
+        f'<h3 id="{entry.name}">{html.escape(entry.title)}'
+        f' <span class="soft">{html.escape(entry.source)}</span></h3>',
         f"<p>{html.escape(entry.about)}</p>",
     ]
     if entry.error:
-        parts.append(f'<p class="verdict fails">This part failed.</p><pre>{html.escape(entry.error)}</pre>')
+        parts.append(
+            f'<p class="verdict fails">This part failed.</p><pre>{html.escape(entry.error)}</pre>'
+        )
     parts += [embedded(figure) for figure in entry.figures]
     if entry.claims:
         parts.append(_claims_table(entry.claims))
-    links = ", ".join(f'<a href="{html.escape(path)}">{html.escape(name)}.csv</a>' for name, path in entry.data.items())
+    links = ", ".join(
+        f'<a href="{html.escape(path)}">{html.escape(name)}.csv</a>'
+        for name, path in entry.data.items()
+    )
     parts.append(f'<p class="soft">Data: {links}. Measured in {entry.seconds:.0f} s.</p>')
     return "\n".join(parts)
 
@@ -225,9 +261,17 @@ def _claims_table(claims: Sequence[Claim]) -> str:
 def _claim_row(claim: Claim) -> str:
     kind = "holds" if claim.holds else "known" if claim.note else "fails"
     mark = "✗" if not claim.holds else "✓" if claim.kind == "evidence" else "="
-    note = f'<br><span class="soft">Why not: {html.escape(claim.note)}</span>' if claim.note and not claim.holds else ""
+    note = (
+        f'<br><span class="soft">Why not: {html.escape(claim.note)}</span>'
+        if claim.note and not claim.holds
+        else ""
+    )
     history = html.escape(claim.limit_history)
-    dagger = f' <abbr title="{history}">{"†" if claim.numbers == "seen" else "°"}</abbr>' if history else ""
+    dagger = (
+        f' <abbr title="{history}">{"†" if claim.numbers == "seen" else "°"}</abbr>'
+        if history
+        else ""
+    )
     return (
         f'<tr><td class="verdict {kind}">{mark} {html.escape(claim.verdict)}</td>'
         f"<td>{html.escape(claim.claim)}{note}</td>"

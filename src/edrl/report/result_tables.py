@@ -38,21 +38,26 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
 
 def _scores(study: Study) -> Table:
     counted = {run.key for run in study.counted}
-    columns = ("agent", "env", "seed", "planned", "reached", "evaluations", "finished", "counted", "final",
-               "final_normalised", "maximum", "directory")  # fmt: skip
+    columns = (
+        "agent", "env", "seed", "planned", "reached", "evaluations", "finished", "counted", "final",
+        "final_normalised", "maximum", "directory",
+    )  # fmt: skip
     rows = []
     for run in study.runs:
         scale = study.scales.get(run.env)
         normal = scale(run.final) if scale is not None and scale.usable else np.nan
-        rows.append((*run.key, run.planned, run.reached, len(run.scores), run.finished, run.key in counted, run.final,
-                     normal, run.maximum, str(run.path)))  # fmt: skip
+        progress = (run.planned, run.reached, len(run.scores), run.finished, run.key in counted)
+        rows.append((*run.key, *progress, run.final, normal, run.maximum, str(run.path)))
     return _table(columns, rows)
 
 
 def _normalisation(study: Study) -> Table:
     return _table(
         ("env", "zero", "one", "zero_is", "one_is", "aggregated"),
-        [(env, s.zero, s.one, s.zero_is, s.one_is, env in study.common) for env, s in study.scales.items()],
+        [
+            (env, s.zero, s.one, s.zero_is, s.one_is, env in study.common)
+            for env, s in study.scales.items()
+        ],
     )
 
 
@@ -96,7 +101,11 @@ def _curves(study: Study) -> Table:
     rows: list[Any] = []
     for env in study.games:
         for agent in study.played:
-            runs = [run for run in study.runs if (run.agent, run.env) == (agent, env) and len(run.scores)]
+            runs = [
+                run
+                for run in study.runs
+                if (run.agent, run.env) == (agent, env) and len(run.scores)
+            ]
             if not runs:
                 continue
             steps = np.unique(np.concatenate([run.steps for run in runs]))
@@ -106,7 +115,10 @@ def _curves(study: Study) -> Table:
             found = aggregates.mean_curve(curves)
             seeds = (~np.isnan(curves)).sum(axis=0)
             entries = (steps, found.value, found.low, found.high, seeds)
-            rows += [(env, agent, *row) for row in zip(*(array.tolist() for array in entries), strict=True)]
+            rows += [
+                (env, agent, *row)
+                for row in zip(*(array.tolist() for array in entries), strict=True)
+            ]
     return _table(("env", "agent", "step", "mean", "low", "high", "seeds"), rows)
 
 
@@ -117,12 +129,18 @@ def _sample_efficiency(study: Study) -> Table:
         for run in study.runs:
             if run.agent == agent and run.env in study.common:
                 for step, score in zip(run.steps.tolist(), run.scores.tolist(), strict=True):
-                    at.setdefault(step, {}).setdefault(run.env, []).append(study.scales[run.env](score))
+                    at.setdefault(step, {}).setdefault(run.env, []).append(
+                        study.scales[run.env](score)
+                    )
         steps = sorted(step for step, games in at.items() if len(games) == len(study.common))
-        for place in np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).round().astype(int)):
+        for place in np.unique(
+            np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).round().astype(int)
+        ):
             games = [np.array(scores) for scores in at[steps[place]].values()]
             found = aggregates.estimate(aggregates.interquartile_mean, games)
-            rows.append((agent, steps[place], found.value, found.low, found.high, sum(map(len, games))))
+            rows.append(
+                (agent, steps[place], found.value, found.low, found.high, sum(map(len, games)))
+            )
     return _table(("agent", "step", "IQM", "low", "high", "runs"), rows)
 
 
@@ -134,14 +152,20 @@ def _by_game(study: Study) -> Table:
             runs = [run for run in study.counted if (run.agent, run.env) == (agent, env)]
             if runs:
                 highest, last = [run.maximum for run in runs], [run.final for run in runs]
-                rows.append((env, agent, len(runs), *mean_and_error(highest), *mean_and_error(last)))
-    return _table(("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error"), rows)
+                rows.append(
+                    (env, agent, len(runs), *mean_and_error(highest), *mean_and_error(last))
+                )
+    return _table(
+        ("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error"), rows
+    )
 
 
 def calibration(runs: Iterable[tuple[Key, Calibration | None]]) -> Table:
-    """Learnt laws beside the returns that followed, a row for each run that has compared them."""
+    """Learnt distributions beside the returns that followed, a row for each run that has them."""
     columns = ("agent", "env", "seed", *(field.name for field in dataclasses.fields(Calibration)))
-    return _table(columns, [(*key, *dataclasses.astuple(found)) for key, found in runs if found is not None])
+    return _table(
+        columns, [(*key, *dataclasses.astuple(found)) for key, found in runs if found is not None]
+    )
 
 
 def _speed(study: Study) -> Table:
@@ -149,5 +173,8 @@ def _speed(study: Study) -> Table:
     timed = [(run.key, run.timing) for run in study.counted if run.timing is not None]
     return _table(
         ("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second"),
-        [(*key, time.seconds, time.seconds_done_twice, time.steps / time.seconds) for key, time in timed],
+        [
+            (*key, time.seconds, time.seconds_done_twice, time.steps / time.seconds)
+            for key, time in timed
+        ],
     )

@@ -1,14 +1,15 @@
 """The figures of a report on runs: each is drawn from one table and nothing else."""
 
+import itertools
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator, NullFormatter
 
-from edrl.deep.config import in_order
 from edrl.report import style
-from edrl.report.style import Drawing
+from edrl.report.style import Drawing, Look, Looks
 from edrl.study.tables import Table, select
 
 _MEASURES = {
@@ -18,16 +19,15 @@ _MEASURES = {
     "optimality gap": "optimality gap (less is better)",
 }
 QUESTIONS = (
-    ("ER-DQN", "ER-DQN-naive"),  # does imputation help expectiles
-    ("ER-DQN", "ER-DQN (scipy-root)"),  # and exact imputation over the paper's
-    ("QR-DQN-imputation", "QR-DQN"),  # and Huber quantiles
-    ("ER-DQN", "QR-DQN"),
-    ("ER-DQN", "QR-DQN-imputation"),
-    ("ER-DQN", "C51"),
-    ("ER-DQN", "DQN"),
-    ("QR-DQN", "C51"),
-    ("QR-DQN", "DQN"),
-    ("C51", "DQN"),
+    ("er-dqn", "er-dqn-naive"),  # does imputation help expectiles
+    ("qr-dqn-imputation", "qr-dqn"),  # and Huber quantiles
+    ("er-dqn", "qr-dqn"),
+    ("er-dqn", "qr-dqn-imputation"),
+    ("er-dqn", "c51"),
+    ("er-dqn", "dqn"),
+    ("qr-dqn", "c51"),
+    ("qr-dqn", "dqn"),
+    ("c51", "dqn"),
 )
 """Pairs of agents that the paper, or its reader, would ask about."""
 
@@ -38,9 +38,10 @@ def label(env: str) -> str:
     return f"{game.replace('_', ' ')} (MinAtar)" if suite == "minatar" else env.replace("_", " ")
 
 
-def agents_in(rows: Table) -> list[str]:
-    """The agents of a table, in the order in which the config lists them."""
-    return in_order(set(rows["agent"]))
+def agents_in(rows: Table, looks: Looks) -> list[str]:
+    """The agents of a table, in the order of the report."""
+    there = set(rows["agent"])
+    return [agent for agent in looks if agent in there]
 
 
 def grouped(rows: Table, *names: str) -> dict[tuple[Any, ...], dict[str, np.ndarray]]:
@@ -52,14 +53,16 @@ def grouped(rows: Table, *names: str) -> dict[tuple[Any, ...], dict[str, np.ndar
     return {key: {name: array[at] for name, array in arrays.items()} for key, at in places.items()}
 
 
-def aggregates(rows: Table) -> Drawing:
+def aggregates(rows: Table, looks: Looks) -> Drawing:
     """One panel a measure, one row an agent."""
-    agents = agents_in(rows)
+    agents = agents_in(rows, looks)
     figure, panels = style.axes(1, 4, width=11, height=1.1 + 0.34 * len(agents), sharey=True)
     for axes, (name, title) in zip(panels, _MEASURES.items(), strict=True):
         for place, agent in enumerate(agents):
             found = select(rows, agent=agent, measure=name)
-            _interval(axes, place, found["value"][0], found["low"][0], found["high"][0], agent)
+            _interval(
+                axes, place, found["value"][0], found["low"][0], found["high"][0], looks[agent]
+            )
         axes.set_title(title)
         axes.grid(visible=False, axis="y")
         axes.margins(x=0.12)
@@ -70,49 +73,80 @@ def aggregates(rows: Table) -> Drawing:
     return Drawing(
         "aggregates",
         figure,
-        "Normalised final scores of each agent over all games and seeds, with 95 % stratified bootstrap intervals.",
+        "Normalised final scores of each agent over all games and seeds, with 95 % stratified"
+        " bootstrap intervals.",
     )
 
 
-def _interval(axes: Any, place: float, value: float, low: float, high: float, agent: str) -> None:
-    colour = style.colour(agent)
+def _interval(axes: Any, place: float, value: float, low: float, high: float, look: Look) -> None:
+    colour = look.colour
     if not np.isnan(low):
-        axes.plot([low, high], [place, place], color=colour, linewidth=6, alpha=0.35, solid_capstyle="butt")
-    axes.plot([value], [place], style.marker(agent), color=colour, markersize=6)
+        axes.plot(
+            [low, high],
+            [place, place],
+            color=colour,
+            linewidth=6,
+            alpha=0.35,
+            solid_capstyle="butt",
+        )
+    axes.plot([value], [place], look.marker, color=colour, markersize=6)
 
 
-def profiles(rows: Table) -> Drawing:
+def profiles(rows: Table, looks: Looks) -> Drawing:
     """The share of runs above each score."""
     figure, axes = style.axes(width=8, height=3.9)
-    for agent in agents_in(rows):
+    for agent in agents_in(rows, looks):
         found = select(rows, agent=agent)
-        axes.plot(found["tau"], found["share"], color=style.colour(agent), label=agent)
-        axes.fill_between(found["tau"], found["low"], found["high"], color=style.colour(agent), alpha=0.15, linewidth=0)
-    axes.set(xlabel="normalised final score τ", ylabel="share of runs with a score > τ", ylim=(-0.02, 1.02))
+        axes.plot(found["tau"], found["share"], color=looks[agent].colour, label=agent)
+        axes.fill_between(
+            found["tau"],
+            found["low"],
+            found["high"],
+            color=looks[agent].colour,
+            alpha=0.15,
+            linewidth=0,
+        )
+    axes.set(
+        xlabel="normalised final score τ",
+        ylabel="share of runs with a score > τ",
+        ylim=(-0.02, 1.02),
+    )
     axes.margins(x=0)
-    _legend_outside(figure, agents_in(rows))
+    _legend_outside(figure, agents_in(rows, looks), looks)
     return Drawing(
         "profiles",
         figure,
-        "Performance profiles: the share of runs whose normalised final score is above τ, with pointwise 95 %"
-        " stratified bootstrap bands. A curve above another everywhere is better at every level.",
+        "Performance profiles: the share of runs whose normalised final score is above τ, with"
+        " pointwise 95 % stratified bootstrap bands. A curve above another everywhere is better at"
+        " every level.",
     )
 
 
-def improvement_matrix(rows: Table) -> Drawing:
+def improvement_matrix(rows: Table, looks: Looks) -> Drawing:
     """The probability that the row's agent beats the column's, as a heat map."""
-    agents = agents_in(rows)
+    agents = agents_in(rows, looks)
     size = len(agents)
     figure, axes = style.axes(width=2.6 + 0.95 * size, height=1.5 + 0.55 * size)
     chances = np.full((size, size), np.nan)
-    for agent, other, probability in zip(rows["agent"], rows["other"], rows["probability"], strict=True):
+    for agent, other, probability in zip(
+        rows["agent"], rows["other"], rows["probability"], strict=True
+    ):
         chances[agents.index(agent), agents.index(other)] = probability
     image = axes.imshow(chances, cmap="PuOr", vmin=0, vmax=1, aspect="auto")
     for row, column in zip(*np.nonzero(~np.isnan(chances)), strict=True):
         chance = chances[row, column]
         dark = abs(chance - 0.5) > 0.3
-        axes.text(column, row, f"{chance:.2f}", ha="center", va="center", color="white" if dark else "black")
-    axes.set_xticks(range(size), [agent.replace("-imputation", "-\nimputation") for agent in agents], fontsize=8)
+        axes.text(
+            column,
+            row,
+            f"{chance:.2f}",
+            ha="center",
+            va="center",
+            color="white" if dark else "black",
+        )
+    axes.set_xticks(
+        range(size), [agent.replace("-imputation", "-\nimputation") for agent in agents], fontsize=8
+    )
     axes.set_yticks(range(size), agents)
     axes.set(xlabel="theirs: Y", ylabel="ours: X")
     axes.grid(visible=False)
@@ -120,44 +154,64 @@ def improvement_matrix(rows: Table) -> Drawing:
     return Drawing(
         "improvement",
         figure,
-        "Probability of improvement: how often a run of the row's agent X has a higher final score than one of the"
-        " column's agent Y on the same game, ties as half, the mean over games.",
+        "Probability of improvement: how often a run of the row's agent X has a higher final score"
+        " than one of the column's agent Y on the same game, ties as half, the mean over games.",
     )
 
 
-def improvement_pairs(rows: Table) -> Drawing:
+def improvement_pairs(rows: Table, looks: Looks) -> Drawing:
     """The pairs one would ask about, with their intervals."""
-    agents = agents_in(rows)
-    pairs = [pair for pair in QUESTIONS if set(pair) <= set(agents)]
-    named = {agent for pair in pairs for agent in pair}
-    # An agent that no question names is one's own: against each of the others.
-    own = [agent for agent in agents if agent not in named]
-    others = [agent for agent in agents if agent in named]
-    pairs += [(agent, other) for number, agent in enumerate(own) for other in (*others, *own[number + 1 :])]
+    pairs = _pairs(agents_in(rows, looks), looks)
     figure, axes = style.axes(width=8, height=1.1 + 0.34 * len(pairs))
     for place, (agent, other) in enumerate(pairs):
         found = select(rows, agent=agent, other=other)
-        _interval(axes, place, found["probability"][0], found["low"][0], found["high"][0], agent)
+        _interval(
+            axes, place, found["probability"][0], found["low"][0], found["high"][0], looks[agent]
+        )
     axes.axvline(0.5, color="black", linewidth=1, linestyle=":")
     axes.set_yticks(range(len(pairs)), [f"{agent} over {other}" for agent, other in pairs])
-    axes.set(xlim=(-0.02, 1.02), ylim=(len(pairs) - 0.4, -0.6), xlabel="probability of improvement P(X > Y)")
+    axes.set(
+        xlim=(-0.02, 1.02),
+        ylim=(len(pairs) - 0.4, -0.6),
+        xlabel="probability of improvement P(X > Y)",
+    )
     axes.grid(visible=False, axis="y")
     return Drawing(
         "improvement-pairs",
         figure,
-        "Pairs of agents with 95 % stratified bootstrap intervals; an interval that leaves out 1/2 (dotted) tells the"
-        " two agents apart on these games.",
+        "Pairs of agents with 95 % stratified bootstrap intervals; an interval that leaves out 1/2"
+        " (dotted) tells the two agents apart on these games.",
     )
 
 
-def curves(rows: Table, expected: dict[tuple[str, str], int]) -> Drawing:
+def _pairs(agents: list[str], looks: Looks) -> list[tuple[str, str]]:
+    """The questions between agents, variants of one against each other, and what none names.
+
+    The first variant of an agent answers for it.
+    """
+    first: dict[str, str] = {}
+    for agent in agents:
+        first.setdefault(looks[agent].base, agent)
+    asked = [(first[one], first[two]) for one, two in QUESTIONS if {one, two} <= set(first)]
+    together = itertools.combinations(agents, 2)
+    within = [(one, two) for one, two in together if looks[one].base == looks[two].base]
+    named = {agent for pair in asked for agent in pair}
+    others = [agent for agent in first.values() if agent in named]
+    own = [agent for agent in first.values() if agent not in named]
+    alone = [(agent, other) for agent in own for other in others]
+    return [*asked, *within, *alone, *itertools.combinations(own, 2)]
+
+
+def curves(rows: Table, looks: Looks, expected: dict[tuple[str, str], int]) -> Drawing:
     """One panel a game; `expected` are the seeds that (game, agent) should have."""
-    found, agents = grouped(rows, "env", "agent"), agents_in(rows)
+    found, agents = grouped(rows, "env", "agent"), agents_in(rows, looks)
     games = list(dict.fromkeys(rows["env"]))
     columns = min(len(games), 3 if len(games) <= 12 else 4)
     lines = -(-len(games) // columns)
     width = 11 if columns > 1 else 8
-    figure, panels = style.axes(lines, columns, width=width, height=0.6 + 2.4 * lines, squeeze=False)
+    figure, panels = style.axes(
+        lines, columns, width=width, height=0.6 + 2.4 * lines, squeeze=False
+    )
     for axes in panels.flat[len(games) :]:
         axes.axis("off")
     fewer = False
@@ -166,7 +220,7 @@ def curves(rows: Table, expected: dict[tuple[str, str], int]) -> Drawing:
             if (env, agent) in found:
                 rows_of = found[env, agent]
                 complete = rows_of["seeds"] >= expected[env, agent]
-                _curve(axes, rows_of, "mean", complete, style.colour(agent))
+                _curve(axes, rows_of, "mean", complete, looks[agent].colour)
                 fewer |= not complete.all()
         axes.set_title(label(env))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -175,9 +229,12 @@ def curves(rows: Table, expected: dict[tuple[str, str], int]) -> Drawing:
     for axes in panels[:, 0]:
         axes.set_ylabel("score")
     figure.supxlabel("agent steps", fontsize=10)
-    _legend_outside(figure, agents, columns)
-    caption = "Training curves: the mean over seeds of evaluation scores, with 95 % bootstrap bands over seeds."
-    return Drawing("curves", figure, caption + (f"{_DASHES} (numbers below)." if fewer else ""))
+    _legend_outside(figure, agents, looks, columns)
+    caption = (
+        "Training curves: the mean over seeds of evaluation scores, with 95 % bootstrap bands over"
+        f" seeds.{f'{_DASHES} (numbers below).' if fewer else ''}"
+    )
+    return Drawing("curves", figure, caption)
 
 
 def _short(score: float) -> str:
@@ -188,46 +245,55 @@ def _short(score: float) -> str:
 _DASHES = " Dashed where fewer runs than there should be stand behind it"
 
 
-def _curve(axes: Any, found: dict[str, np.ndarray], name: str, complete: np.ndarray, colour: str) -> None:
+def _curve(
+    axes: Any, found: dict[str, np.ndarray], name: str, complete: np.ndarray, colour: str
+) -> None:
     """A column against steps with its band: full where all runs are there, dashed where fewer."""
     step, value = found["step"], found[name]
     axes.fill_between(step, found["low"], found["high"], color=colour, alpha=0.15, linewidth=0)
     # The dashed line begins where the full one ends.
     partial = ~complete | np.append(~complete[1:], False)
-    axes.plot(step, np.where(complete, value, np.nan), color=colour, marker="." if len(step) == 1 else "")
+    axes.plot(
+        step, np.where(complete, value, np.nan), color=colour, marker="." if len(step) == 1 else ""
+    )
     axes.plot(step, np.where(partial, value, np.nan), color=colour, linestyle=(0, (2.5, 1.2)))
 
 
-def sample_efficiency(rows: Table, expected: dict[str, int]) -> Drawing:
+def sample_efficiency(rows: Table, looks: Looks, expected: dict[str, int]) -> Drawing:
     """The interquartile mean against steps; `expected` are the runs that an agent should have."""
     figure, axes = style.axes(width=8, height=3.9)
     fewer = False
-    for agent in agents_in(rows):
+    for agent in agents_in(rows, looks):
         found = select(rows, agent=agent)
         complete = found["runs"] >= expected[agent]
-        _curve(axes, found, "IQM", complete, style.colour(agent))
+        _curve(axes, found, "IQM", complete, looks[agent].colour)
         fewer |= not complete.all()
     axes.set(xlabel="agent steps", ylabel="interquartile mean\nof normalised scores")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.margins(x=0.01)
-    _legend_outside(figure, agents_in(rows))
+    _legend_outside(figure, agents_in(rows, looks), looks)
     return Drawing(
         "sample-efficiency",
         figure,
-        "Sample efficiency: the interquartile mean of the normalised scores of single evaluations against steps, with"
-        " pointwise 95 % stratified bootstrap bands, where every game has been evaluated."
-        + (f"{_DASHES}." if fewer else ""),
+        "Sample efficiency: the interquartile mean of the normalised scores of single evaluations"
+        " against steps, with pointwise 95 % stratified bootstrap bands, where every game has been"
+        " evaluated." + (f"{_DASHES}." if fewer else ""),
     )
 
 
-def calibration(rows: Table) -> Drawing:
-    """One panel a game, one row an agent, one mark a run; what learns a mean alone has no spread, and is left out."""
-    shown = [agent for agent in agents_in(rows) if select(rows, agent=agent)["spread"].any()]
+def calibration(rows: Table, looks: Looks) -> Drawing:
+    """One panel a game, one row an agent, one mark a run.
+
+    What learns a mean alone has no spread, and is left out.
+    """
+    shown = [agent for agent in agents_in(rows, looks) if select(rows, agent=agent)["spread"].any()]
     games = list(dict.fromkeys(rows["env"]))
     columns = min(len(games), 5)
     lines = -(-len(games) // columns)
     width, height = (11 if columns > 2 else 8), 0.7 + lines * (0.6 + 0.3 * len(shown))
-    figure, panels = style.axes(lines, columns, width=width, height=height, sharex=True, sharey=True, squeeze=False)
+    figure, panels = style.axes(
+        lines, columns, width=width, height=height, sharex=True, sharey=True, squeeze=False
+    )
     for axes in panels.flat[len(games) :]:
         axes.axis("off")
     for axes, env in zip(panels.flat, games, strict=False):
@@ -235,25 +301,30 @@ def calibration(rows: Table) -> Drawing:
             found = select(rows, env=env, agent=agent)
             drawn = (found["spread"] > 0) & (found["scatter"] > 0)
             ratio = found["spread"][drawn] / found["scatter"][drawn]
-            places, colour = np.full(len(ratio), place), style.colour(agent)
-            axes.plot(ratio, places, style.marker(agent), color=colour, markersize=5, alpha=0.6)
+            places, colour = np.full(len(ratio), place), looks[agent].colour
+            axes.plot(ratio, places, looks[agent].marker, color=colour, markersize=5, alpha=0.6)
         axes.axvline(1.0, color="black", linewidth=1, linestyle=":")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}"))
         axes.set_title(label(env))
         axes.grid(visible=False, axis="y")
-    # Between powers of ten only where these are too few to read a number by; panels share their axis.
+    # Between powers of ten only where these are too few to read a number by; panels share their
+    # axis.
     low, high = panels[0, 0].get_xlim()
-    panels[0, 0].xaxis.set_minor_formatter(FuncFormatter(_two_and_five) if high < 100 * low else NullFormatter())
+    panels[0, 0].xaxis.set_minor_formatter(
+        FuncFormatter(_two_and_five) if high < 100 * low else NullFormatter()
+    )
     panels[0, 0].set_yticks(range(len(shown)), shown)
     panels[0, 0].set_ylim(len(shown) - 0.4, -0.6)
-    figure.supxlabel("learnt standard deviation of the return / that of the returns got", fontsize=10)
+    figure.supxlabel(
+        "learnt standard deviation of the return / that of the returns got", fontsize=10
+    )
     return Drawing(
         "calibration",
         figure,
-        "The learnt standard deviation of the discounted return, as a multiple of how far the returns that the agent"
-        " then got scatter around what it expected: one mark a run. Left of 1 (dotted) learnt laws are too narrow,"
-        " right of it too wide.",
+        "The learnt standard deviation of the discounted return, as a multiple of how far the"
+        " returns that the agent then got scatter around what it expected: one mark a run. Left of"
+        " 1 (dotted) learnt distributions are too narrow, right of it too wide.",
     )
 
 
@@ -262,7 +333,11 @@ def _two_and_five(number: float, _: int) -> str:
     return f"{number:g}" if f"{number:e}"[0] in "25" else ""
 
 
-def _legend_outside(figure: Any, agents: list[str], columns: int = 3) -> None:
+def _legend_outside(figure: Figure, agents: list[str], looks: Looks, columns: int = 3) -> None:
     """Above the panels, where it covers no curve."""
-    handles = [Line2D([], [], color=style.colour(agent), linewidth=3, label=agent) for agent in agents]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(agents), 6 if columns > 1 else 3))
+    handles = [
+        Line2D([], [], color=looks[agent].colour, linewidth=3, label=agent) for agent in agents
+    ]
+    figure.legend(
+        handles=handles, loc="outside upper center", ncols=min(len(agents), 6 if columns > 1 else 3)
+    )

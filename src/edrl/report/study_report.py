@@ -1,6 +1,6 @@
-"""The page on a study: what was run and what is missing, aggregates, curves, the paper's table, and speed."""
+"""The page on a study: what was run and what is missing, aggregates, curves, the paper's table,
+and speed."""
 
-import dataclasses
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -37,14 +37,17 @@ class Report:
 
 
 def write_report(directories: Sequence[Path], out: Path) -> Report:
-    """Read all runs in some directories, and write the page, its figures, its data, summary.json and runs.json."""
+    """Read all runs in some directories, and write the page, its figures, its data, summary.json
+    and runs.json."""
     check_directory("out", out)
     if (out / "claims.json").exists() and (out / "index.html").exists():
-        raise fail("out", str(out), "the page of `edrl reproduce` lies in it: name another directory")
+        raise fail(
+            "out", str(out), "the page of `edrl reproduce` lies in it: name another directory"
+        )
     study = read_study(directories)
     for name in ("data", "figures"):
         (out / name).mkdir(parents=True, exist_ok=True)
-    write_runs(out / RUNS, study.runs, study.planned)
+    write_runs(out / RUNS, study.runs, study.plans)
     measured = measure(study)
     for name, rows in measured.items():
         write_csv(out / "data" / f"{name}.csv", rows)
@@ -57,26 +60,35 @@ def write_report(directories: Sequence[Path], out: Path) -> Report:
             svg = (out / "figures" / f"{drawing.name}.svg").read_bytes()
             drawn[drawing.name] = page.Figure(drawing.name, svg, drawing.caption)
     warnings = _warnings(study)
-    content = body(study, tables, warnings, lambda name: page.embedded(drawn[name]) if name in drawn else "")
+    content = body(
+        study, tables, warnings, lambda name: page.embedded(drawn[name]) if name in drawn else ""
+    )
     (out / "index.html").write_text(page.document(TITLE, content, _CSS), encoding="utf-8")
-    summary = json.dumps(_summary(study, tables, warnings), indent=1, ensure_ascii=False, allow_nan=False)
+    summary = json.dumps(
+        _summary(study, tables, warnings), indent=1, ensure_ascii=False, allow_nan=False
+    )
     (out / "summary.json").write_text(summary + "\n", encoding="utf-8")
     return Report(out / "index.html", study, tables["aggregates"], warnings)
 
 
 def _drawings(study: Study, tables: Tables) -> Iterable[Drawing]:
+    looks = style.looks(study.bases)
     if tables["aggregates"]["agent"]:
-        yield study_figures.aggregates(tables["aggregates"])
-        yield study_figures.profiles(tables["profiles"])
+        yield study_figures.aggregates(tables["aggregates"], looks)
+        yield study_figures.profiles(tables["profiles"], looks)
     if tables["improvement"]["agent"]:
-        yield study_figures.improvement_matrix(tables["improvement"])
-        yield study_figures.improvement_pairs(tables["improvement"])
-    yield study_figures.curves(tables["curves"], study.expected_seeds)
+        yield study_figures.improvement_matrix(tables["improvement"], looks)
+        yield study_figures.improvement_pairs(tables["improvement"], looks)
+    yield study_figures.curves(tables["curves"], looks, study.expected_seeds)
     if tables["sample_efficiency"]["agent"]:
-        expected = {agent: sum(study.expected_seeds[env, agent] for env in study.common) for agent in study.agents}
-        yield study_figures.sample_efficiency(tables["sample_efficiency"], expected)
+        expected = {agent: _expected_runs(study, agent) for agent in study.agents}
+        yield study_figures.sample_efficiency(tables["sample_efficiency"], looks, expected)
     if any(tables["calibration"]["spread"]):
-        yield study_figures.calibration(tables["calibration"])
+        yield study_figures.calibration(tables["calibration"], looks)
+
+
+def _expected_runs(study: Study, agent: str) -> int:
+    return sum(study.expected_seeds[env, agent] for env in study.common)
 
 
 def _warnings(study: Study) -> list[str]:
@@ -87,45 +99,41 @@ def _warnings(study: Study) -> list[str]:
     if study.unfinished:
         found.append(f"{count(len(study.unfinished), 'run')} unfinished")
     if any(not run.finished for run in study.counted):
-        found.append("scores are preliminary: no game has a finished run of every agent, so all count as they are")
-    flat = [label(env) for env, scale in study.scales.items() if not scale.usable]
-    if flat:
-        found.append(f"left out of aggregates, since no agent is better than the scale's zero: {', '.join(flat)}")
-    lacking = [label(env) for env in study.games if env not in study.common and label(env) not in flat]
-    if lacking:
-        found.append(f"left out of aggregates, since not every agent has a run that counts: {', '.join(lacking)}")
-    if any({run.planned for run in study.counted if run.env == env} - {_steps(study, env)} for env in study.games):
-        found.append("runs of one game differ in their number of steps")
-    found += [
-        f"runs of {agent} on one game differ in their settings ({', '.join(names)})"
-        for agent in study.agents
-        if (names := _differing_within(study, agent))
-    ]
-    seeds = [len(scores) for agent in study.played for scores in study.normalised(agent)]
-    if seeds and max(seeds) == 1:
-        found.append("one seed a game: there are no intervals")
-    elif seeds and min(seeds) == 1:
-        found.append(
-            "some games have one seed of an agent: their spread over seeds is unknown and intervals too narrow"
-        )
+        text = "no game has a finished run of every agent, so all count as they are"
+        found.append(f"scores are preliminary: {text}")
+    return [*found, *_games_left_out(study), *_differing_steps(study), *_few_seeds(study)]
+
+
+def _games_left_out(study: Study) -> list[str]:
+    flat = [env for env, scale in study.scales.items() if not scale.usable]
+    lacking = [env for env in study.games if env not in study.common and env not in flat]
+    reasons = {
+        "no agent is better than the scale's zero": flat,
+        "not every agent has a run that counts": lacking,
+    }
+    found = []
+    for reason, games in reasons.items():
+        if games:
+            listed = ", ".join(map(label, games))
+            found.append(f"left out of aggregates, since {reason}: {listed}")
     return found
 
 
-def _steps(study: Study, env: str) -> int:
-    return max((run.planned for run in study.counted if run.env == env), default=0)
+def _differing_steps(study: Study) -> list[str]:
+    for env in study.games:
+        if len({run.planned for run in study.counted if run.env == env}) > 1:
+            return ["runs of one game differ in their number of steps"]
+    return []
 
 
-def _differing_within(study: Study, agent: str) -> list[str]:
-    """Settings in which runs of one agent on one game differ, other than in their steps."""
-    names = []
-    for field in dataclasses.fields(study.runs[0].config):
-        values: dict[str, set[Any]] = {}
-        for run in study.runs:
-            if run.agent == agent:
-                values.setdefault(run.env, set()).add(getattr(run.config, field.name))
-        if field.name not in ("seed", "steps") and any(len(found) > 1 for found in values.values()):
-            names.append(field.name)
-    return names
+def _few_seeds(study: Study) -> list[str]:
+    seeds = [len(scores) for agent in study.played for scores in study.normalised(agent)]
+    if not seeds or min(seeds) > 1:
+        return []
+    if max(seeds) == 1:
+        return ["one seed a game: there are no intervals"]
+    text = "their spread over seeds is unknown and intervals too narrow"
+    return [f"some games have one seed of an agent: {text}"]
 
 
 def _summary(study: Study, tables: Tables, warnings: list[str]) -> dict[str, Any]:
@@ -133,18 +141,34 @@ def _summary(study: Study, tables: Tables, warnings: list[str]) -> dict[str, Any
 
     def records(rows: Table) -> list[dict[str, Any]]:
         lines = (dict(zip(rows, line, strict=True)) for line in zip(*rows.values(), strict=True))
-        return [{n: None if isinstance(v, float) and math.isnan(v) else v for n, v in line.items()} for line in lines]
+        return [
+            {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in line.items()}
+            for line in lines
+        ]
 
     return {
         "games": study.games,
         "agents": study.agents,
         "seeds": study.seeds,
-        "runs": {"found": len(study.runs), "planned": len(study.planned), "counted": len(study.counted)},
+        "runs": {
+            "found": len(study.runs),
+            "planned": len(study.planned),
+            "counted": len(study.counted),
+        },
         "warnings": warnings,
         "missing": [dict(zip(("agent", "env", "seed"), key, strict=True)) for key in study.missing],
         "unfinished": [
-            {"agent": run.agent, "env": run.env, "seed": run.config.seed, "reached": run.reached, "of": run.planned}
+            {
+                "agent": run.agent,
+                "env": run.env,
+                "seed": run.config.seed,
+                "reached": run.reached,
+                "of": run.planned,
+            }
             for run in study.unfinished
         ],
-        **{name: records(tables[name]) for name in ("normalisation", "aggregates", "improvement", "games")},
+        **{
+            name: records(tables[name])
+            for name in ("normalisation", "aggregates", "improvement", "games")
+        },
     }

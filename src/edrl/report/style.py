@@ -1,7 +1,7 @@
 """One look for all plots: the same colour and marker for the same algorithm everywhere."""
 
-import functools
 import itertools
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,10 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which the colour-blind can tell apart, and one of Tol's. Deep agents share the
-# colour of their tabular counterpart.
+from edrl.deep.variant import AGENTS
+
+# Okabe and Ito's colours, which the colour-blind can tell apart, and one of Tol's. Deep agents
+# share the colour of their tabular counterpart.
 COLOURS: dict[str, str] = {
     "truth": "#000000",
     "Monte Carlo": "#7f7f7f",
@@ -34,6 +36,7 @@ COLOURS: dict[str, str] = {
     "ER-DQN": "#009E73",
     "ER-DQN (scipy-root)": "#56B4E9",
     "ER-DQN-naive": "#D55E00",
+    "IQN": "#CC79A7",
     "bound": "#000000",
 }
 MARKERS: dict[str, str] = {
@@ -55,6 +58,7 @@ MARKERS: dict[str, str] = {
     "QR-DQN-imputation": "s",
     "ER-DQN": "s",
     "ER-DQN-naive": "^",
+    "IQN": "P",
 }
 
 
@@ -67,23 +71,50 @@ class Drawing:
     caption: str
 
 
-def colour(agent: str) -> str:
-    """An agent's colour; a variant without one of its own, "ER-DQN (exact-spline)", has the next of the spares."""
-    return COLOURS.get(agent) or _SPARE[_number(agent) % len(_SPARE)]
+@dataclass(frozen=True)
+class Look:
+    """How an agent is drawn wherever a report shows it, and which agent it is a variant of."""
+
+    base: str
+    colour: str
+    marker: str
 
 
-def marker(agent: str) -> str:
-    """An agent's marker."""
-    return MARKERS.get(agent) or _SPARE_MARKERS[_number(agent) % len(_SPARE_MARKERS)]
+Looks = Mapping[str, Look]
+"""The looks of a report's agents by their labels, in the order of tables."""
 
 
-@functools.cache
-def _number(agent: str) -> int:
-    """In the order in which agents without a look of their own are first drawn: no two are alike, as far as it goes."""
-    return next(_counter)
+def looks(bases: Mapping[str, str]) -> dict[str, Look]:
+    """A look for each agent, in the given order; no two are alike while there are colours.
+
+    The first variant of an agent has the agent's own colour, and the others have the next spares.
+
+    Args:
+        bases: labels of agents, with the agents of which they are variants.
+    """
+    own = _own_names(bases)
+    taken = {COLOURS[name] for name in own.values()}
+    spare = [colour for colour in (*_SPARE, *COLOURS.values()) if colour not in taken]
+    colours = itertools.cycle(dict.fromkeys(spare))
+    markers = itertools.cycle(_SPARE_MARKERS)
+    found = {}
+    for label, base in bases.items():
+        name = own.get(label)
+        colour = COLOURS[name] if name else next(colours)
+        found[label] = Look(base, colour, MARKERS.get(name or "") or next(markers))
+    return found
 
 
-_counter = itertools.count()
+def _own_names(bases: Mapping[str, str]) -> dict[str, str]:
+    """The entry of `COLOURS` that belongs to a label: its own, or that of its base."""
+    own = {label: label for label in bases if label in COLOURS}
+    for label, base in bases.items():
+        name = AGENTS.get(base, "")
+        if name in COLOURS and name not in own.values():
+            own.setdefault(label, name)
+    return own
+
+
 _SPARE = ("#332288", "#999933", "#AA4499", "#661100", "#44AA99", "#888888")
 _SPARE_MARKERS = ("d", "*", "X", "h", "<", ">", "p")
 _STYLE: dict[Any, Any] = {
@@ -140,7 +171,13 @@ def stems(axes: Any, atoms: Any, probs: Any, colour: str, label: str) -> None:
 
 
 def step_cdf(
-    axes: Any, atoms: Any, probs: Any, colour: str, label: str, ends: tuple[float, float], **options: Any
+    axes: Any,
+    atoms: Any,
+    probs: Any,
+    colour: str,
+    label: str,
+    ends: tuple[float, float],
+    **options: Any,
 ) -> None:
     """The distribution function of sorted atoms between two ends."""
     levels = np.concatenate([[0.0], np.cumsum(probs)])

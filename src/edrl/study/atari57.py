@@ -1,4 +1,5 @@
-"""Human-normalised scores on the 57 Atari games: the paper's agents, and through `summary` anybody's."""
+"""Human-normalised scores on the 57 Atari games: the paper's agents, and through `summary`
+anybody's."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -37,24 +38,35 @@ def paper_scores() -> dict[str, dict[str, float]]:
 def human_normalised(scores: Mapping[str, float]) -> dict[str, float]:
     """100 (score - random) / (human - random) for each game: 0 is a random agent, 100 a human."""
     known = games()
-    bounds = {game: (low, high) for game, low, high in zip(known["game"], known["random"], known["human"], strict=True)}
+    bounds = {
+        game: (low, high)
+        for game, low, high in zip(known["game"], known["random"], known["human"], strict=True)
+    }
     for game in scores:
         if game not in bounds:
             raise fail("game", game, f"it must be one of the 57: {', '.join(bounds)}")
-    return {game: 100 * (s - bounds[game][0]) / (bounds[game][1] - bounds[game][0]) for game, s in scores.items()}
+    return {
+        game: 100 * (s - bounds[game][0]) / (bounds[game][1] - bounds[game][0])
+        for game, s in scores.items()
+    }
 
 
 def normalised_table(agents: Scores) -> Table:
-    """Human-normalised scores, a row for each game that all agents have played, a column for each agent."""
+    """Human-normalised scores, a row for each game that all agents have played, a column for
+    each agent."""
     normal = {agent: human_normalised(scores) for agent, scores in agents.items()}
     common = sorted(set.intersection(*(set(scores) for scores in normal.values())))
     if not common:
         raise fail("agents", list(agents), "they must have a game in common")
-    return table(game=common, **{agent: [scores[game] for game in common] for agent, scores in normal.items()})
+    return table(
+        game=common,
+        **{agent: [scores[game] for game in common] for agent, scores in normal.items()},
+    )
 
 
 def summary(normalised: Table) -> Table:
-    """Mean, median, interquartile mean and games won of each agent, with 95 % bootstrap intervals over the games.
+    """Mean, median, interquartile mean and games won of each agent, with 95 % bootstrap
+    intervals over the games.
 
     A game that several agents win is shared between them.
     """
@@ -66,13 +78,26 @@ def summary(normalised: Table) -> Table:
     for agent, own, wins in zip(agents, scores, won, strict=True):
         for name, measure in _MEASURES.items():
             found = bootstrap(
-                (own,), measure, axis=0, n_resamples=4999, method="percentile", rng=np.random.default_rng(0)
+                (own,),
+                measure,
+                axis=0,
+                n_resamples=4999,
+                method="percentile",
+                rng=np.random.default_rng(0),
             ).confidence_interval
-            entries = (agent, name, float(measure(own, axis=0)), float(found.low), float(found.high))
+            entries = (
+                agent,
+                name,
+                float(measure(own, axis=0)),
+                float(found.low),
+                float(found.high),
+            )
             for column, entry in zip(rows.values(), entries, strict=True):
                 column.append(entry)
         for column, entry in zip(
-            rows.values(), (agent, "games won", float(wins), float("nan"), float("nan")), strict=True
+            rows.values(),
+            (agent, "games won", float(wins), float("nan"), float("nan")),
+            strict=True,
         ):
             column.append(entry)
     return rows

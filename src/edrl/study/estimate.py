@@ -15,15 +15,17 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from edrl.deep.agents import Agent, build_agent
 from edrl.deep.checkpoint import KEPT
 from edrl.deep.config import THREADS, Config
-from edrl.deep.environments import make
+from edrl.deep.environments import Environment, make
+from edrl.deep.learner import Adam, new_learner
 from edrl.deep.run import Run
-from edrl.deep.trained import build_agent
+from edrl.deep.variant import Variant
 from edrl.study.machine import core_count, free_memory
 from edrl.study.plan import Planned
+from edrl.study.progress import finished, steps_done
 from edrl.study.timing import timing_of
-from edrl.study.work import is_done, steps_done
 
 _SECONDS = 3.0  # of measuring a speed, after compilation
 _PROCESS = 0.8e9  # bytes of a process without its replay memory: Python, JAX, compiled programs
@@ -47,20 +49,24 @@ class Estimate:
     hours: float
     disk: float
     memory: float  # of the largest run
-    speeds: dict[str, float]  # agent -> steps of training a second, evaluations included
+    speeds: dict[Variant, float]  # steps of training a second, evaluations included
 
 
 def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> Estimate:
     """For what is left of all the runs of a study, `jobs` at a time."""
-    left = [run for run in runs if not is_done(study, run.name, run.config)]
-    speeds = _speeds(study, runs, {run.config.label: run.config for run in reversed(left)}, threads)
-    steps = {run.name: max(0, run.config.steps - steps_done(study / run.name)) for run in left}
-    seconds = [steps[run.name] / speeds[run.config.label] for run in left]
+    left = [run for run in runs if not finished(study / run.name, run.config)]
+    speeds = _speeds(study, runs, left, threads)
+    steps = [max(0, run.config.steps - steps_done(study / run.name)) for run in left]
+    seconds = [count / speeds[run.config.variant] for run, count in zip(left, steps, strict=True)]
     sizes = [sizes_of(kind_of(run.config)) for run in left]
     return Estimate(
-        len(left), sum(steps.values()), _until_all_are_done(seconds, jobs) / 3600,
-        sum(size.disk for size in sizes), max((size.memory for size in sizes), default=0.0), speeds,
-    )  # fmt: skip
+        runs=len(left),
+        steps=sum(steps),
+        hours=_until_all_are_done(seconds, jobs) / 3600,
+        disk=sum(size.disk for size in sizes),
+        memory=max((size.memory for size in sizes), default=0.0),
+        speeds=speeds,
+    )
 
 
 def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
@@ -75,14 +81,25 @@ def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
 def sizes_of(config: Config) -> Sizes:
     """Of one run: replay memory in main memory and on disk, and the checkpoints that are kept."""
     environment = make(config.env, seed=0)
-    frame = int(np.prod(environment.frame_shape)) * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
-    agent = build_agent(config, environment)
+    sizes = sizes_with(config, environment, build_agent(config, environment))
     environment.close()
-    learner = jax.eval_shape(lambda: agent.init(jax.random.key(0)))  # a GPU is for the runs
+    return sizes
+
+
+def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
+    """Of one run, whose environment and agent are there already."""
+    pixels = int(np.prod(environment.frame_shape))
+    frame = pixels * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
+    adam = Adam(config.learning_rate, config.adam_epsilon)
+    # Shapes alone: a GPU is for the runs.
+    learner = jax.eval_shape(lambda: new_learner(agent, adam, jax.random.key(0)))
     parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
-    # On disk the older checkpoint needs what has left the memory since, while the next one is being written.
+    # On disk the older checkpoint needs what has left the memory since, while the next one is being
+    # written.
     stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
-    remembered = min(config.replay, 2 * config.steps)  # the last frame of an episode is an entry, too
+    remembered = min(
+        config.replay, 2 * config.steps
+    )  # the last frame of an episode is an entry, too
     return Sizes(_PROCESS + remembered * frame, stored * frame + (KEPT + 1) * parameters)
 
 
@@ -97,23 +114,35 @@ def kind_of(config: Config) -> Config:
     return dataclasses.replace(config, seed=0)
 
 
-def _speeds(study: Path, runs: Sequence[Planned], wanted: dict[str, Config], threads: int) -> dict[str, float]:
-    """Steps of training a second, evaluations included, for each agent that is wanted, with a config of it: of the runs
-    that have come to learn, or else measured now."""
-    speeds = {}
-    for agent, config in wanted.items():
-        # Before a run learns, it is faster by far than it will be.
-        timed = [timing_of(study / run.name, run.config.learn_after) for run in runs if run.config.label == agent]
-        found = [timing for timing in timed if timing is not None]
-        if found:
-            speeds[agent] = sum(timing.steps for timing in found) / sum(timing.seconds for timing in found)
-        else:
-            speeds[agent] = measured_speed(config, threads) / _played(config)
+def _speeds(
+    study: Path, runs: Sequence[Planned], left: Sequence[Planned], threads: int
+) -> dict[Variant, float]:
+    """Steps of training a second, evaluations included, for each agent that has runs left.
+
+    They are those of its runs that have come to learn, or else measured now.
+    """
+    speeds: dict[Variant, float] = {}
+    for run in left:
+        agent = run.config.variant
+        if agent not in speeds:
+            measured = _speed_so_far(study, [one for one in runs if one.config.variant == agent])
+            speeds[agent] = measured or measured_speed(run.config, threads) / _played(run.config)
     return speeds
 
 
+def _speed_so_far(study: Path, runs: Sequence[Planned]) -> float:
+    """Steps a second since learning began, before which a run is far faster; 0 if none has."""
+    timed = [timing_of(study / run.name, run.config.learn_after) for run in runs]
+    found = [timing for timing in timed if timing is not None]
+    seconds = sum(timing.seconds for timing in found)
+    return sum(timing.steps for timing in found) / seconds if found else 0.0
+
+
 def _played(config: Config) -> float:
-    """Steps for each one of training, those of evaluations included; they are taken to last as long."""
+    """Steps for each one of training, those of evaluations included.
+
+    They are taken to last as long.
+    """
     return 1 + (config.evaluate_steps / config.evaluate_every if config.evaluate_every else 0.0)
 
 
@@ -127,15 +156,19 @@ def measured_speed(config: Config, threads: int) -> float:
         text=True,
     )
     if found.returncode:
-        raise RuntimeError(f"{config.agent} on {config.env} does not run:\n{found.stderr}")
+        raise RuntimeError(f"{config.variant} on {config.env} does not run:\n{found.stderr}")
     # The last line: modules that it imports may print.
     return float(found.stdout.strip().split("\n")[-1])
 
 
 def _measure(config: Config) -> float:
-    unit = max(config.envs, config.update_every)  # of steps, after which the same programs run again
+    unit = max(
+        config.envs, config.update_every
+    )  # of steps, after which the same programs run again
     start = -(-max(2 * config.batch, config.envs * (config.n_step + 2)) // unit) * unit
-    config = dataclasses.replace(config, learn_after=start, replay=max(1000, 2 * start), epsilon=(0.1, 0.1))
+    config = dataclasses.replace(
+        config, learn_after=start, replay=max(1000, 2 * start), epsilon=(0.1, 0.1)
+    )
     with tempfile.TemporaryDirectory() as directory:
         run = Run(config, Path(directory))
         run.begin()
@@ -144,7 +177,7 @@ def _measure(config: Config) -> float:
         begin, began = time.perf_counter(), run.step
         while time.perf_counter() < begin + _SECONDS or (run.step - began) % unit:
             run.advance()
-        jax.block_until_ready(run.learner)
+        jax.block_until_ready(run.state.learner)
         return (run.step - began) / (time.perf_counter() - begin)
 
 

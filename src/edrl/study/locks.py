@@ -15,7 +15,10 @@ class Taken(Exception):
 
 @contextmanager
 def locked(path: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold a lock on a file; the system gives it back should this process die. Waits `patience` seconds for it."""
+    """Hold a lock on a file.
+
+    The system gives it back should this process die. Waits `patience` seconds for it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         _lock(file, path, patience)
@@ -46,6 +49,11 @@ def _lock(file: IO[str], path: Path, patience: float) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
                 raise
-            right = "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose another directory"
-            raise OSError(error.errno, f"the file system of {path} does not lock files: {right}") from error
+            right = (
+                "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose"
+                " another directory"
+            )
+            raise OSError(
+                error.errno, f"the file system of {path} does not lock files: {right}"
+            ) from error
         time.sleep(0.2)

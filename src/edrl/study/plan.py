@@ -5,21 +5,25 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from edrl.core.check import check_count, fail
 from edrl.deep.checkpoint import replace_text
-from edrl.deep.config import AGENTS, Config, PresetName, is_agent, preset
+from edrl.deep.config import Config, PresetName, preset
 from edrl.deep.environments import make, names
+from edrl.deep.settings import SETTINGS, Value, check_name, read_value
+from edrl.deep.variant import Variant
+from edrl.study.tables import read_json
 
 VERSION = 1
+PLAN = "suite.json"
 SUITES: dict[str, tuple[str, ...]] = {
     "atari57": tuple(name for name in names() if "/" not in name),
     "minatar5": tuple(name for name in names() if name.startswith("minatar/")),
 }
 """Names for many games at once."""
 
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", tuple: "a list: [0.5,1]"}
+Settings = Mapping[str, Value]
+"""Settings for all agents, by their names."""
 
 
 @dataclass(frozen=True)
@@ -35,110 +39,97 @@ def plan(
     agents: Sequence[str],
     seeds: int,
     preset_name: PresetName,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
     first_seed: int = 0,
 ) -> list[Planned]:
     """All runs, seed by seed: what is done at any time is as balanced as it can be.
 
-    An agent with another imputation is named with it: "er-dqn:scipy-root". `settings` replace the preset's:
-    `{"steps": 1_000_000}` for all agents, `{"er-dqn.learning_rate": 1e-4}` for one.
+    Args:
+        games: names of games, or of suites of them.
+        agents: names of agents, with what is changed for them: "er-dqn", "er-dqn[size=51]".
+        seeds: how many seeds.
+        preset_name: where the settings come from.
+        settings: what replaces the preset's for all agents; what an agent's name says comes first.
+        first_seed: the first of the seeds.
     """
     check_count("seeds", seeds, 1)
     check_count("first_seed", first_seed, 0)
-    for agent in agents:
-        if not is_agent(agent) and agent.partition(":")[0] not in AGENTS:
-            right = f"it must be one of {', '.join(AGENTS)}, or AGENT:IMPUTATION, or MODULE:NAME of your own"
-            raise fail("agents", agent, right)
-    listed = [game for entry in games for game in SUITES.get(entry, (entry,))]
-    for name, values in (("games", listed), ("agents", list(agents))):
-        if not values or len(set(values)) < len(values):
-            raise fail(name, values, "there must be at least one, and none twice")
+    listed = _games(games)
+    variants = _variants(agents, preset_name, settings or {})
+    runs = []
+    for seed in range(first_seed, first_seed + seeds):
+        for game in listed:
+            for config in variants:
+                own = dataclasses.replace(config, env=game, seed=seed)
+                name = f"{_as_directory(game)}/{config.variant.directory}/seed-{seed}"
+                runs.append(Planned(name, own))
+    return runs
+
+
+def _games(entries: Sequence[str]) -> list[str]:
+    listed = [game for entry in entries for game in SUITES.get(entry, (entry,))]
+    _check_distinct("games", listed)
     for game in listed:
         try:
             make(game, seed=0).close()  # a wrong name, or a missing extra, is better known now
         except ValueError as error:
             raise ValueError(f"{error}; many games at once are {' and '.join(SUITES)}") from error
-    _check_settings(settings or {}, agents)
-    runs = [
-        Planned(
-            f"{_as_directory(game)}/{_as_directory(agent)}/seed-{seed}",
-            preset(preset_name, **{"env": game, "seed": seed, **_settings_of(agent, settings or {})}),
-        )
-        for seed in range(first_seed, first_seed + seeds)
-        for game in listed
-        for agent in agents
-    ]
-    _check_labels(runs)
-    return runs
+    return listed
 
 
-def _check_labels(runs: Sequence[Planned]) -> None:
-    """An agent is called by one name in reports, and no two by the same."""
-    directories: dict[str, str] = {}
-    for run in runs:
-        agent = run.name.split("/")[-2]
-        if directories.setdefault(run.config.label, agent) != agent:
-            both = [directories[run.config.label], agent]
-            raise fail("agents", both, f"two of them would be called {run.config.label} in reports: rename one")
+def _variants(agents: Sequence[str], preset_name: PresetName, settings: Settings) -> list[Config]:
+    """A config of each agent, which may be any game's and seed's."""
+    for name in settings:
+        check_name("set", name, without=("env", "seed"))
+    configs = []
+    for agent in agents:
+        changes = dict(Variant.parse(agent).changes)
+        for_all = {name: value for name, value in settings.items() if name not in changes}
+        configs.append(preset(preset_name, agent=agent, **for_all))
+    _check_distinct("agents", [str(config.variant) for config in configs])
+    return configs
+
+
+def _check_distinct(argument: str, values: Sequence[str]) -> None:
+    if not values or len(set(values)) < len(values):
+        raise fail(argument, list(values), "there must be at least one, and none twice")
 
 
 def _as_directory(name: str) -> str:
     return name.replace("/", "-").replace(":", "-")
 
 
-def _settings_of(agent: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those for all, then the agent's own."""
-    name, _, imputation = agent.partition(":")
-    named = {"agent": agent} if is_agent(agent) else {"agent": name, "imputation": imputation}
-    for_all = {name: value for name, value in settings.items() if "." not in name}
-    own = {name.rpartition(".")[2]: value for name, value in settings.items() if name.rpartition(".")[0] == agent}
-    return named | for_all | own
-
-
-def _check_settings(settings: Mapping[str, Any], agents: Sequence[str]) -> None:
-    known = {field.name: field.default for field in dataclasses.fields(Config)}
-    for name in ("env", "agent", "seed"):
-        del known[name]  # the plan's own
-    for name, value in settings.items():
-        agent, _, setting = name.rpartition(".")
-        if setting not in known:
-            raise fail("set", name, f"the settings are {', '.join(sorted(known))}")
-        if agent and agent not in agents:
-            raise fail("set", name, f"the agents are {', '.join(agents)}")
-        kind = type(known[setting])
-        fits = type(value) in (int, float) if kind is float else type(value) is kind
-        if kind in _KINDS and not fits:
-            raise fail(f"set {name}", value, f"it must be {_KINDS[kind]}")
-
-
-def parse_settings(entries: Sequence[str]) -> dict[str, Any]:
-    """From `steps=1000`, `er-dqn.learning_rate=1e-4`: values as in JSON, or plain words."""
-    settings: dict[str, Any] = {}
+def parse_settings(entries: Sequence[str]) -> dict[str, Value]:
+    """Settings for all agents from `steps=1000`: values as in JSON, or plain words."""
+    settings: dict[str, Value] = {}
     for entry in entries:
         name, equals, text = entry.partition("=")
-        if not equals:
-            raise fail("set", entry, "it must be NAME=VALUE or AGENT.NAME=VALUE")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        settings[name] = tuple(value) if isinstance(value, list) else value
+        if not equals or "." in name:
+            right = "it must be NAME=VALUE for all agents; for one, write it into the agent's name"
+            raise fail("set", entry, f"{right}: er-dqn[NAME=VALUE]")
+        check_name("set", name, without=("env", "seed"))
+        settings[name] = read_value(name, text)
     return settings
 
 
 def added_to_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     """The runs of the study in `out`, if there is one, with these added or lengthened.
 
-    A study may grow: by games, agents and seeds, and by steps. Anything else that differs is a mistake.
+    A study may grow: by games, agents and seeds, and by steps. Other settings for a run that has
+    been planned are a mistake.
     """
-    before = {run.name: run for run in read_plan(out)} if (out / "suite.json").exists() else {}
+    before = read_plan(out) if (out / PLAN).exists() else []
+    merged = {run.name: run for run in before}
+    names = {_identity(run.config): run.name for run in before}  # which another version has given
     for run in runs:
-        old = before.get(run.name)
-        if old is not None:
-            _check_growth(old, run)
-    merged = list((before | {run.name: run for run in runs}).values())
-    _check_labels(merged)
-    return merged
+        name = names.get(_identity(run.config), run.name)
+        old = merged.get(name)
+        merged[name] = run if old is None else _grown(old, run)
+    return list(merged.values())
+
+
+def _identity(config: Config) -> tuple[str, object, str, int]:
+    return config.agent, config.agent_settings, config.env, config.seed
 
 
 def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
@@ -146,28 +137,39 @@ def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     merged = added_to_plan(out, runs)
     out.mkdir(parents=True, exist_ok=True)
     entries = [
-        {"name": run.name, "agent": run.config.label, "env": run.config.env, "seed": run.config.seed,
-         "config": dataclasses.asdict(run.config)}
+        {
+            "name": run.name,
+            "agent": str(run.config.variant),
+            "config": dataclasses.asdict(run.config),
+        }
         for run in merged
-    ]  # fmt: skip
-    replace_text(out / "suite.json", json.dumps({"version": VERSION, "runs": entries}, indent=1) + "\n")
+    ]
+    text = json.dumps({"version": VERSION, "runs": entries}, indent=1)
+    replace_text(out / PLAN, text + "\n")
     return merged
 
 
-def _check_growth(old: Planned, new: Planned) -> None:
-    for field in dataclasses.fields(Config):
-        before, after = getattr(old.config, field.name), getattr(new.config, field.name)
-        if before != after and not (field.name == "steps" and after > before):
-            right = "it can only grow" if field.name == "steps" else "choose another directory for other settings"
-            raise fail(field.name, after, f"{old.name} has been planned with {before}: {right}")
+def _grown(old: Planned, new: Planned) -> Planned:
+    """A run that has been planned, with the steps of a later plan."""
+    for name in SETTINGS:
+        before, after = getattr(old.config, name), getattr(new.config, name)
+        if before != after and not (name == "steps" and after > before):
+            can = "it can only grow" if name == "steps" else "choose another directory"
+            raise fail(name, after, f"{old.name} has been planned with {before}: {can}")
+    return Planned(old.name, dataclasses.replace(old.config, steps=new.config.steps))
 
 
 def read_plan(out: Path) -> list[Planned]:
     """The runs of the study in a directory."""
-    file = out / "suite.json"
+    file = out / PLAN
     if not file.exists():
-        raise fail("suite", str(out), "there is no study in it (no suite.json)")
-    content = json.loads(file.read_text())
-    if content.get("version") != VERSION:
-        raise fail("suite", str(file), f"it has format {content.get('version')}, this version reads {VERSION}")
-    return [Planned(run["name"], Config.from_json(json.dumps(run["config"]))) for run in content["runs"]]
+        raise fail("suite", str(out), f"there is no study in it (no {PLAN})")
+    content = read_json(file)
+    try:
+        if content["version"] != VERSION:
+            raise fail(
+                "version", content["version"], f"it must be {VERSION} for this version of edrl"
+            )
+        return [Planned(run["name"], Config.from_entries(run["config"])) for run in content["runs"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error

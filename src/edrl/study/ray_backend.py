@@ -1,4 +1,5 @@
-"""Runs on a Ray cluster: a task for each, which Ray starts again elsewhere if its worker or node dies."""
+"""Runs on a Ray cluster: a task for each, which Ray starts again elsewhere if its worker or node
+dies."""
 
 import os
 import signal
@@ -24,12 +25,22 @@ def run_on_ray(
     cpus: int,
     gpus: float = 0.0,
     look: Callable[[], None] = lambda: None,
+    callbacks: Sequence[str] = (),
 ) -> list[str]:
-    """Work on the runs as tasks with so many CPUs and GPUs each, and the memory that they need; returns the names of
-    those that failed.
+    """Work on the runs as tasks with the CPUs, GPUs and memory that they need.
 
-    `study` must be the same directory on all nodes. `address` is Ray's, or "local" for a cluster on this machine.
     Whatever ends this, Ctrl-C or SIGTERM or an error, all of them save first.
+
+    Args:
+        study: the study's directory, the same on all nodes.
+        runs: what is to be done.
+        address: Ray's, or "local" for a cluster on this machine.
+        cpus: how many CPUs a run uses.
+        gpus: how many GPUs a run uses.
+        look: is called now and then.
+
+    Returns:
+        The names of the runs that failed.
     """
     ray = _ray()
     began = not ray.is_initialized()
@@ -40,9 +51,12 @@ def run_on_ray(
         # max_calls: a process for each run, as without Ray.
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
         memory = {run.name: int(sizes_of(kind_of(run.config)).memory) for run in runs}
-        _warn_of_waiting(ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)})
+        _warn_of_waiting(
+            ray.nodes(), {"CPU": cpus, "GPU": gpus, "memory": max(memory.values(), default=0)}
+        )
         for run in runs:
-            names[task.options(memory=memory[run.name]).remote(study.absolute(), run.name, cpus, gpus)] = run.name
+            given = study.absolute(), run.name, cpus, gpus, tuple(callbacks)
+            names[task.options(memory=memory[run.name]).remote(*given)] = run.name
         waiting, failed = list(names), list[str]()
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -67,24 +81,36 @@ def run_on_ray(
 
 
 def _warn_of_waiting(nodes: Sequence[dict[str, Any]], needed: dict[str, float]) -> None:
-    """Ray waits in silence for a node with the room; one may be on its way, if the cluster grows."""
+    """Ray waits in silence for a node with the room.
+
+    One may be on its way, if the cluster grows.
+    """
     there = [node["Resources"] for node in nodes if node["Alive"]]
-    if not any(all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in there):
-        wanted = f"{needed['CPU']} CPUs, {needed['GPU']:g} GPUs and {needed['memory'] / 1e9:.1f} GB of memory"
-        warnings.warn(f"no node of the cluster has {wanted} for a run: it waits until there is one", stacklevel=3)
+    if not any(
+        all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in there
+    ):
+        memory = f"{needed['memory'] / 1e9:.1f} GB of memory"
+        wanted = f"{needed['CPU']} CPUs, {needed['GPU']:g} GPUs and {memory}"
+        warnings.warn(
+            f"no node of the cluster has {wanted} for a run: it waits until there is one",
+            stacklevel=3,
+        )
 
 
-def _work(study: Path, name: str, threads: int, gpus: float) -> None:
+def _work(study: Path, name: str, threads: int, gpus: float, callbacks: Sequence[str]) -> None:
     # XLA reads both at the first computation, which is still to come.
     os.environ[THREADS] = str(threads)
     if 0 < gpus < 1:
-        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}")  # alone, a run would take 0.75
+        os.environ.setdefault(
+            "XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * gpus:.3f}"
+        )  # alone, a run would take 0.75
     try:
-        work(study, name)
+        work(study, name, callbacks=callbacks)
     except KeyboardInterrupt as stop:
         if stop.args != (signal.SIGTERM,):
             raise  # Ray's own way to cancel a task
-        # This worker's end was wished for, not the task's: what is saved goes on elsewhere, as after any death.
+        # This worker's end was wished for, not the task's: what is saved goes on elsewhere, as
+        # after any death.
         os._exit(1)
 
 

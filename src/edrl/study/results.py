@@ -1,4 +1,4 @@
-"""The runs of a study, compared: from what they have left behind to the numbers that a report shows.
+"""The runs of a study, compared: from their files to the numbers that a report shows.
 
 A directory is a run if it holds a config.json and an evaluations.csv; runs may be missing.
 """
@@ -7,17 +7,19 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.config import AGENTS, in_order
-from edrl.study import atari57
-from edrl.study.runs import RUNS, Key, RunResult, read_json, read_run, read_runs
-from edrl.study.tables import read_csv
+from edrl.deep import environments
+from edrl.deep.config import Config
+from edrl.deep.environments import scores_of
+from edrl.deep.variant import Variant
+from edrl.study.identity import Record, labels_of, told_apart
+from edrl.study.plan import PLAN, read_plan
+from edrl.study.runs import RUNS, Key, PlannedRun, RunResult, read_run, read_runs
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,38 @@ class Study:
     """All runs of a report, and those that were planned."""
 
     runs: tuple[RunResult, ...]
-    planned: Mapping[Key, int]  # with their steps
+    plans: tuple[PlannedRun, ...]
+    variants: Mapping[Record, Variant]  # of all agents, in the order of tables
+
+    @cached_property
+    def labels(self) -> dict[Record, str]:
+        """What each agent is called."""
+        return labels_of(self.variants)
+
+    @cached_property
+    def planned(self) -> dict[Key, int]:
+        """The runs that were planned, with their steps."""
+        labels = self.labels
+        return {(labels[plan.record], plan.env, plan.seed): plan.steps for plan in self.plans}
 
     @cached_property
     def agents(self) -> list[str]:
-        """In the order in which the config lists them."""
-        found = {run.agent for run in self.runs} | {agent for agent, _, _ in self.planned}
-        return in_order(found)
+        """The labels of all agents, in the order of tables."""
+        return list(dict.fromkeys(self.labels.values()))
+
+    @cached_property
+    def bases(self) -> dict[str, str]:
+        """The base of each agent, by its label."""
+        return {label: self.variants[record].base for record, label in self.labels.items()}
 
     @cached_property
     def played(self) -> list[str]:
         """The agents that have an evaluation."""
-        return [agent for agent in self.agents if any(run.agent == agent and len(run.scores) for run in self.runs)]
+        return [
+            agent
+            for agent in self.agents
+            if any(run.agent == agent and len(run.scores) for run in self.runs)
+        ]
 
     @cached_property
     def games(self) -> list[str]:
@@ -61,13 +83,18 @@ class Study:
 
     @cached_property
     def seeds(self) -> list[int]:
-        return sorted({run.config.seed for run in self.runs} | {seed for _, _, seed in self.planned})
+        return sorted(
+            {run.config.seed for run in self.runs} | {seed for _, _, seed in self.planned}
+        )
 
     @cached_property
     def missing(self) -> list[Key]:
-        """Runs that are not there: planned, or, for agents without a plan, done for another agent or game."""
+        """Runs that are not there: planned, or, for agents without a plan, done for another
+        agent or game."""
         unplanned = set(self.agents) - {agent for agent, _, _ in self.planned}
-        grid = {(agent, env, seed) for agent in unplanned for env in self.games for seed in self.seeds}
+        grid = {
+            (agent, env, seed) for agent in unplanned for env in self.games for seed in self.seeds
+        }
         absent = (set(self.planned) | grid) - {run.key for run in self.runs}
         return sorted(absent, key=lambda key: (key[1], key[0], key[2]))
 
@@ -85,7 +112,8 @@ class Study:
 
     @cached_property
     def counted(self) -> list[RunResult]:
-        """The runs whose scores are compared: those that are finished, or all while no game has one of every agent."""
+        """The runs whose scores are compared: those that are finished, or all while no game has
+        one of every agent."""
         with_scores = [run for run in self.runs if len(run.scores)]
         finished = [run for run in with_scores if run.finished]
         return finished if _in_common(finished, self.played) else with_scores
@@ -93,11 +121,16 @@ class Study:
     @cached_property
     def scales(self) -> dict[str, Scale]:
         """Of the games that have been evaluated."""
-        return {env: _scale(env, self) for env in self.games if any(run.env == env for run in self.counted)}
+        return {
+            env: _scale(env, self)
+            for env in self.games
+            if any(run.env == env for run in self.counted)
+        }
 
     @cached_property
     def common(self) -> list[str]:
-        """The games that aggregates are over: every agent has played them, and their scale has a length."""
+        """The games that aggregates are over: every agent has played them, and their scale has a
+        length."""
         return [env for env in _in_common(self.counted, self.played) if self.scales[env].usable]
 
     def normalised(self, agent: str) -> list[np.ndarray]:
@@ -113,54 +146,63 @@ class Study:
 
 
 def read_study(directories: Sequence[Path]) -> Study:
-    """All runs in some directories, at any depth, and the plans that lie with them; or the runs of a report."""
+    """All runs in some directories, at any depth, and the plans beside them; or a report's runs."""
     kept: list[RunResult] = []
     places: dict[Path, None] = {}  # in order, and none twice
-    planned: dict[Key, int] = {}
+    plans: dict[tuple[Record, str, int], PlannedRun] = {}
     for directory in directories:
         if not directory.is_dir():
             raise fail("DIR", str(directory), "there is no such directory")
-        found, plan = list(_run_directories(directory)), _planned(directory)
-        if not found and not plan:  # a report that lies with its runs may be older than they are
-            if not (directory / RUNS).exists():
-                right = "no run lies in it: a run has a config.json and an evaluations.csv, a report a runs.json"
-                raise fail("DIR", str(directory), right)
-            runs_of_report, plan = read_runs(directory / RUNS)
-            kept += runs_of_report
+        found, planned = list(_run_directories(directory)), _planned(directory)
+        if not found and not planned:  # a report that lies with its runs may be older than they are
+            of_report, planned = _read_report(directory)
+            kept += of_report
         places |= dict.fromkeys(found)
-        planned |= plan
-    runs: dict[Key, RunResult] = {}
-    for run in (*kept, *(read_run(place, planned) for place in places)):
-        other = runs.setdefault(run.key, run)
-        if other is not run:
-            runs[run.key] = _further(other, run)
-    _check_labels(runs.values())
-    if not any(len(run.scores) for run in runs.values()):
-        named = ", ".join(map(str, directories))
-        raise fail("DIR", named, f"no run in it has been evaluated yet ({len(runs)} begun, {len(planned)} planned)")
-    places_of = {agent: place for place, agent in enumerate(in_order({run.agent for run in runs.values()}))}
-    order = sorted(runs.values(), key=lambda run: (run.env, places_of[run.agent], run.config.seed))
-    return Study(tuple(order), planned)
+        plans |= {(plan.record, plan.env, plan.seed): plan for plan in planned}
+    goals = {key: plan.steps for key, plan in plans.items()}
+    runs = [*kept, *(read_run(place, goals) for place in places)]
+    if not any(len(run.scores) for run in runs):
+        right = f"no run in it has been evaluated yet ({len(runs)} begun, {len(plans)} planned)"
+        raise fail("DIR", ", ".join(map(str, directories)), right)
+    return _named(runs, tuple(plans.values()))
+
+
+def _read_report(directory: Path) -> tuple[list[RunResult], list[PlannedRun]]:
+    if (directory / RUNS).exists():
+        return read_runs(directory / RUNS)
+    right = (
+        "no run lies in it: a run has a config.json and an evaluations.csv, a report a runs.json"
+    )
+    raise fail("DIR", str(directory), right)
+
+
+def _named(runs: Iterable[RunResult], plans: tuple[PlannedRun, ...]) -> Study:
+    """The study of some runs, in which every agent has a label of its own."""
+    runs = list(runs)
+    named = [(run.record, run.names) for run in runs]
+    variants = told_apart([*named, *((plan.record, plan.names) for plan in plans)])
+    order = sorted(variants, key=lambda record: variants[record].place)
+    variants = {record: variants[record] for record in order}
+    label = labels_of(variants)
+    distinct: dict[Key, RunResult] = {}
+    for run in runs:
+        called = replace(run, label=label[run.record])
+        other = distinct.get(called.key)
+        distinct[called.key] = called if other is None else _further(other, called)
+    ordered = sorted(
+        distinct.values(), key=lambda run: (run.env, order.index(run.record), run.config.seed)
+    )
+    return Study(tuple(ordered), plans, variants)
 
 
 def _further(one: RunResult, other: RunResult) -> RunResult:
-    """Of two runs of the same agent, game and seed, the one that has gone on since a report kept the other."""
+    """The one of two equal runs that has gone on since a report kept the other."""
     kept = [run for run in (one, other) if run.path.name == RUNS and not run.finished]
-    same = replace(one.config, steps=other.config.steps) == other.config
-    if not kept or not same or one.reached == other.reached:
-        right = f"it must not be the same agent, game and seed ({', '.join(map(str, one.key))}) as {one.path}"
+    if not kept or one.reached == other.reached:
+        same = ", ".join(map(str, one.key))
+        right = f"it must not be the same agent, game and seed ({same}) as {one.path}"
         raise fail("DIR", str(other.path), right)
     return max(one, other, key=lambda run: run.reached)
-
-
-def _check_labels(runs: Iterable[RunResult]) -> None:
-    """Runs of one label are one agent's seeds: they must be of the same statistics."""
-    first: dict[str, RunResult] = {}
-    for run in runs:
-        other = first.setdefault(run.agent, run)
-        if other.statistics != run.statistics:
-            right = f"it would be called {run.agent}, as would {other.statistics} in {other.path}: rename one"
-            raise fail("DIR", str(run.path), f"{run.statistics} was trained in it; {right}")
 
 
 def _run_directories(directory: Path) -> Iterable[Path]:
@@ -171,17 +213,20 @@ def _run_directories(directory: Path) -> Iterable[Path]:
         inside.sort()
 
 
-def _planned(directory: Path) -> dict[Key, int]:
-    """The runs of every plan in a directory, with their steps (0 if the plan does not say)."""
-    found: dict[Key, int] = {}
+def _planned(directory: Path) -> list[PlannedRun]:
+    """The runs of every plan in a directory."""
+    found: list[PlannedRun] = []
     for place, inside, names in os.walk(directory):
-        if "suite.json" in names:
-            for run in read_json(Path(place) / "suite.json").get("runs", []):
-                agent = AGENTS.get(str(run["agent"]).lower(), str(run["agent"]))
-                found[agent, run["env"], int(run["seed"])] = int(run.get("config", {}).get("steps", 0))
+        if PLAN in names:
+            found += [_as_planned(run.config) for run in read_plan(Path(place))]
         if "config.json" in names:
             inside.clear()
     return found
+
+
+def _as_planned(config: Config) -> PlannedRun:
+    record = Record.of(config)
+    return PlannedRun(record, config.changed, config.env, config.seed, config.steps)
 
 
 def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
@@ -193,24 +238,22 @@ def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
 def random_scores() -> dict[str, float]:
     """Of an agent that plays at random: the paper's for Atari; the means of 1,000 episodes, by
     benchmarks/random_scores.py, for MinAtar."""
-    measured, listed = read_csv(Path(str(files("edrl.study") / "data" / "minatar5.csv"))), atari57.games()
-    return {
-        **dict(zip(measured["env"], measured["random"], strict=True)),
-        **dict(zip(listed["game"], map(float, listed["random"]), strict=True)),
-    }
+    known = {name: scores_of(name).random for name in environments.names()}
+    return {name: score for name, score in known.items() if score is not None}
 
 
 def _scale(env: str, study: Study) -> Scale:
-    known = atari57.games()
-    if env in known["game"]:
-        row = known["game"].index(env)
-        return Scale(float(known["random"][row]), float(known["human"][row]), "random agent", "human")
-    finals = {agent: [run.final for run in study.counted if run.key[:2] == (agent, env)] for agent in study.agents}
+    known = scores_of(env)
+    if known.random is not None and known.human is not None:
+        return Scale(known.random, known.human, "random agent", "human")
+    finals = {
+        agent: [run.final for run in study.counted if run.key[:2] == (agent, env)]
+        for agent in study.agents
+    }
     means = {agent: float(np.mean(scores)) for agent, scores in finals.items() if scores}
     best = max(means, key=lambda agent: means[agent])
-    measured = random_scores()
-    if env in measured:
-        zero, zero_is = measured[env], "random agent (measured)"
+    if known.random is not None:
+        zero, zero_is = known.random, "random agent (measured)"
     else:
         zero = min(float(run.scores.min()) for run in study.counted if run.env == env)
         zero_is = "lowest evaluation in this report"

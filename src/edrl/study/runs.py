@@ -1,32 +1,48 @@
-"""What a run has left behind: read from its directory, or from the file in which a report keeps all of its runs.
+"""What a run has left behind: in its directory, or in the file in which a report keeps its runs.
 
-Nothing is assumed to be complete: runs may be unfinished, or made by versions that did not write every file.
+Nothing is assumed to be complete: runs may be unfinished, or made by versions that did not write
+every file.
 """
 
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.calibration import Calibration
+from edrl.deep.calibration import CALIBRATION, Calibration
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
-from edrl.deep.run import CALIBRATION
-from edrl.study.tables import Table
+from edrl.study.identity import Record
+from edrl.study.progress import finished, numbers, steps_done, tables_finished
+from edrl.study.tables import Table, read_json
 from edrl.study.timing import Timing, timing_of
-from edrl.study.work import is_done, numbers, steps_done
 
 LAST = 3  # evaluations that make a run's final score
 RUNS = "runs.json"
-VERSION = 1
+VERSION = 2
 
 Key = tuple[str, str, int]
-"""What tells runs apart: agent, game, seed."""
+"""What tells runs apart: the agent's label, game, seed."""
+
+
+class PlannedRun(NamedTuple):
+    """A run that was planned, whether or not it is there."""
+
+    record: Record
+    names: tuple[str, ...]  # the settings that its agent is named by
+    env: str
+    seed: int
+    steps: int
+
+
+Goals = Mapping[tuple[Record, str, int], int]
+"""The steps that plans ask for, by agent, game and seed."""
 
 
 @dataclass(frozen=True)
@@ -37,42 +53,40 @@ class RunResult:
     config: Config
     planned: int  # steps: the config's, or those of a plan that has grown since
     reached: int  # steps
+    finished: bool
     steps: np.ndarray  # of its evaluations
     scores: np.ndarray  # their means
-    ended: bool  # whether there is a checkpoint of its last step
     timing: Timing | None  # if it was written
     calibration: Table  # its columns; empty if it was not written
-    made: tuple[dict[str, Any], ...]  # by what; one more each time it was resumed
+    made: tuple[dict[str, Any], ...]  # what made it; one more entry each time it was resumed
+    label: str = ""  # what a report calls its agent, which depends on the others in it
+
+    @cached_property
+    def record(self) -> Record:
+        """What its agent was."""
+        return Record.of(self.config, self._passed.get("family"))
 
     @property
-    def statistics(self) -> str:
-        """What its label stands for: the config's agent, or statistics that were passed beside it."""
-        return str(self._passed.get("family", self.config.agent))
+    def names(self) -> tuple[str, ...]:
+        """The settings that its agent is named by."""
+        return self.config.changed
 
     @property
     def agent(self) -> str:
-        return self.statistics.partition("(")[0] if "family" in self._passed else self.config.label
+        return self.label or self.record.variant(self.names).label
 
     @property
     def env(self) -> str:
-        return str(self._passed.get("env", self.config.env))
+        return str(self._passed.get("env") or self.config.env)
 
     @property
     def _passed(self) -> dict[str, Any]:
-        """What made it, with `family` and `env` if they were passed to `train`: then always the same ones."""
+        """What made it, with `family` and `env` if they were passed to `train`."""
         return self.made[-1] if self.made else {}
 
     @property
     def key(self) -> Key:
         return (self.agent, self.env, self.config.seed)
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing is left to do, or at least to log and to evaluate: the checkpoints may not have been kept."""
-        every = self.config.evaluate_every or self.planned + 1
-        evaluated = int(self.steps[-1]) if len(self.steps) else 0
-        logged = self.reached >= self.planned - self.planned % self.config.log_every > 0
-        return self.ended or evaluated >= self.planned or (logged and evaluated >= self.planned - self.planned % every)
 
     @property
     def final(self) -> float:
@@ -81,10 +95,11 @@ class RunResult:
 
     @property
     def calibrated(self) -> Calibration | None:
-        """The learnt laws beside the returns, averaged over its last evaluations."""
+        """Learnt distributions beside the returns, averaged over its last evaluations."""
         if not self.calibration["step"]:
             return None
-        _, returns, *averages = (float(np.mean(self.calibration[name][-LAST:])) for name in CALIBRATION)
+        last = [float(np.mean(self.calibration[name][-LAST:])) for name in CALIBRATION]
+        _, returns, *averages = last
         return Calibration(round(returns), *averages)
 
     @property
@@ -93,74 +108,134 @@ class RunResult:
         return float(self.scores.max()) if len(self.scores) else np.nan
 
 
-def read_run(path: Path, planned: Mapping[Key, int]) -> RunResult:
-    """The run in a directory; `planned` are the steps of plans, which may have grown since it was begun."""
+def read_run(path: Path, goals: Goals) -> RunResult:
+    """The run in a directory; plans may have grown since it was begun."""
     config = read_config(path)
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
-    steps, scores = np.array(evaluations["step"], np.int64), np.array(evaluations["mean"], np.float64)
-    calibration = numbers(path / "calibration.csv", CALIBRATION)
-    made = read_json(path / "made.json") if (path / "made.json").exists() else []
-    goal = max(config.steps, planned.get((config.label, config.env, config.seed), 0))
-    reached = max([steps_done(path), *steps.tolist()])
-    ended = is_done(path, ".", dataclasses.replace(config, steps=goal))
-    makers = tuple(made) if isinstance(made, list) else (made,)
-    return RunResult(path, config, goal, reached, steps, scores, ended, timing_of(path), calibration, makers)
+    made = read_json(path / "provenance.json") if (path / "provenance.json").exists() else []
+    goal = max(config.steps, goals.get((Record.of(config), config.env, config.seed), 0))
+    return RunResult(
+        path=path,
+        config=config,
+        planned=goal,
+        reached=max([steps_done(path), *map(int, evaluations["step"])]),
+        finished=finished(path, dataclasses.replace(config, steps=goal)),
+        steps=np.array(evaluations["step"], np.int64),
+        scores=np.array(evaluations["mean"], np.float64),
+        timing=timing_of(path),
+        calibration=numbers(path / "calibration.csv", CALIBRATION),
+        made=tuple(made) if isinstance(made, list) else (made,),
+    )
 
 
-def read_json(path: Path) -> Any:
-    """What a file holds; if it is damaged, the error names it."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-def write_runs(path: Path, runs: Iterable[RunResult], planned: Mapping[Key, int]) -> None:
-    """Write all that a report needs of its runs to one file: they need not be there to be compared with others.
+def write_runs(path: Path, runs: Iterable[RunResult], plans: Iterable[PlannedRun]) -> None:
+    """Write all that a report needs of its runs to one file, from which it can be made again.
 
     The names of directories and hosts stay behind.
     """
     lines = ",\n".join(json.dumps(_entry(run), ensure_ascii=False) for run in runs)
-    plan = json.dumps([[*key, steps] for key, steps in sorted(planned.items())], ensure_ascii=False)
-    replace_text(path, f'{{"version": {VERSION}, "planned": {plan}, "runs": [\n{lines}\n]}}\n')  # the only copy, maybe
+    planned = json.dumps(_plan_entries(plans), ensure_ascii=False)
+    text = f'{{"version": {VERSION}, "planned": {planned}, "runs": [\n{lines}\n]}}\n'
+    replace_text(path, text)  # it may be the only copy
 
 
 def _entry(run: RunResult) -> dict[str, Any]:
-    made = [
-        {**maker, "machine": {name: value for name, value in maker["machine"].items() if name != "host"}}
-        if isinstance(maker.get("machine"), dict)
-        else maker
-        for maker in run.made
-    ]
     return {
         "config": json.loads(run.config.to_json()),
         "planned": run.planned,
         "reached": run.reached,
-        "ended": run.ended,
+        "finished": run.finished,
         "steps": run.steps.tolist(),
         "scores": run.scores.tolist(),
         "timing": None if run.timing is None else dataclasses.asdict(run.timing),
         "calibration": run.calibration,
-        "made": made,
+        "made": [_without_host(maker) for maker in run.made],
     }
 
 
-def read_runs(path: Path) -> tuple[list[RunResult], dict[Key, int]]:
+def _without_host(maker: dict[str, Any]) -> dict[str, Any]:
+    machine = maker.get("machine")
+    if not isinstance(machine, dict):
+        return maker
+    kept = {name: value for name, value in machine.items() if name != "host"}
+    return {**maker, "machine": kept}
+
+
+def _plan_entries(plans: Iterable[PlannedRun]) -> list[dict[str, Any]]:
+    """The planned runs of each agent, whose settings are written once."""
+    entries: dict[tuple[Record, tuple[str, ...]], list[tuple[str, int, int]]] = {}
+    for plan in plans:
+        rows = entries.setdefault((plan.record, plan.names), [])
+        rows.append((plan.env, plan.seed, plan.steps))
+    return [
+        {"agent": record.base, "names": names, "settings": record.values, "runs": sorted(rows)}
+        for (record, names), rows in entries.items()
+    ]
+
+
+def read_runs(path: Path) -> tuple[list[RunResult], list[PlannedRun]]:
     """The runs in a file that `write_runs` wrote, and the plan."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["version"] != VERSION:
-            raise fail("version", content["version"], f"this version of edrl reads {VERSION}")
-        planned = {(agent, env, seed): steps for agent, env, seed, steps in content["planned"]}
-        return [_from_entry(path, entry) for entry in content["runs"]], planned
+        if content["version"] not in (1, VERSION):
+            right = f"it must be 1 or {VERSION} for this version of edrl"
+            raise fail("version", content["version"], right)
+        runs = [_from_entry(path, entry) for entry in content["runs"]]
+        if content["version"] == 1:
+            return runs, _plan_of_labels(content["planned"], runs)
+        return runs, _plan_of_entries(content["planned"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 def _from_entry(path: Path, entry: dict[str, Any]) -> RunResult:
-    timing = None if entry["timing"] is None else Timing(**entry["timing"])
+    config = Config.from_entries(entry["config"])
+    goal = dataclasses.replace(config, steps=entry["planned"])
+    if "finished" not in entry:  # format 1: `ended` says whether there was a last checkpoint
+        written = tables_finished(goal, entry["reached"], max(entry["steps"], default=0))
+        entry["finished"] = entry["ended"] or written
     return RunResult(
-        path, Config.from_json(json.dumps(entry["config"])), entry["planned"], entry["reached"],
-        np.array(entry["steps"], np.int64), np.array(entry["scores"], np.float64), entry["ended"], timing,
-        entry["calibration"], tuple(entry["made"]),
-    )  # fmt: skip
+        path=path,
+        config=config,
+        planned=entry["planned"],
+        reached=entry["reached"],
+        finished=entry["finished"],
+        steps=np.array(entry["steps"], np.int64),
+        scores=np.array(entry["scores"], np.float64),
+        timing=None if entry["timing"] is None else Timing(**entry["timing"]),
+        calibration=entry["calibration"],
+        made=tuple(entry["made"]),
+    )
+
+
+def _plan_of_entries(entries: Iterable[dict[str, Any]]) -> list[PlannedRun]:
+    plans = []
+    for entry in entries:
+        settings = {name: _plain(value) for name, value in entry["settings"].items()}
+        record = Record(entry["agent"], tuple(settings.items()))
+        rows = entry["runs"]
+        plans += [PlannedRun(record, tuple(entry["names"]), *row) for row in rows]
+    return plans
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _plan_of_labels(rows: Iterable[list[Any]], runs: Iterable[RunResult]) -> list[PlannedRun]:
+    """Format 1 names planned agents by their labels; the runs in the same file know the rest."""
+    known: dict[str, RunResult] = {}
+    for run in runs:
+        known.setdefault(_label_before(run), run)
+    plans = []
+    for label, env, seed, steps in rows:
+        like = known.get(label)
+        record = Record(label) if like is None else like.record
+        plans.append(PlannedRun(record, () if like is None else like.names, env, seed, steps))
+    return plans
+
+
+def _label_before(run: RunResult) -> str:
+    """What format 1 called an agent: by its imputation and its CVaR alone."""
+    names = [name for name in ("imputation", "cvar") if name in run.names]
+    return run.record.variant(names).label

@@ -1,64 +1,105 @@
-"""Choosing a setting for every agent by the same small search: the values that are tried, and what they came to."""
+"""Choosing a setting for every agent by the same small search: a study of variants."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.study.plan import Planned, parse_settings
-from edrl.study.results import mean_and_error, random_scores, read_study
-from edrl.study.runs import Key
+from edrl.deep.settings import Value, check_name, read_value, spell, split_entries
+from edrl.deep.variant import Variant
+from edrl.study.plan import Planned
+from edrl.study.results import mean_and_error, random_scores
+from edrl.study.runs import read_run
 from edrl.study.tables import Table
+
+_COLUMNS = ("value", "agent", "env", "seeds", "final", "error", "normalised")
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Which values of which setting are tried; the runs of a value lie in the directory of its name."""
+    """Which values of which setting are tried."""
 
     setting: str
-    values: tuple[str, ...]
+    values: tuple[Value, ...]
 
     @classmethod
     def parse(cls, text: str) -> "Variation":
         """From `learning_rate=1e-4,3e-4,1e-3`."""
-        setting, _, listed = text.partition("=")
-        values = tuple(value.strip() for value in listed.split(","))
-        numbers = {json.dumps(parse_settings([f"{setting}={value}"])) for value in values}  # 1e-3 is 0.001
-        if not setting or len(values) < 2 or len(numbers) < len(values) or "" in values:
+        setting, _, listed = (part.strip() for part in text.partition("="))
+        check_name("vary", setting)
+        values = tuple(
+            read_value(setting, entry.strip()) for entry in split_entries(listed) if entry
+        )
+        if len(values) < 2 or len(set(values)) < len(values):  # 1e-3 is 0.001
             raise fail("vary", text, "it must be NAME=VALUE,VALUE[,...], at least two that differ")
-        if "." in setting:
-            raise fail("vary", text, "every agent is searched for alike: name the setting without an agent")
-        if any("/" in value for value in values):
-            raise fail("vary", text, "a value names a directory, and must have no / in it")
         return cls(setting, values)
 
+    @property
+    def spelt(self) -> tuple[str, ...]:
+        """The values as the command line spells them."""
+        return tuple(map(spell, self.values))
 
-def scores(out: Path, runs: Mapping[str, Sequence[Planned]]) -> Table:
-    """Final scores of every value, agent and game, the mean over seeds and its standard error; `runs` are each value's.
+    def applied(self, agents: Sequence[str]) -> list[str]:
+        """Every agent with each value: `er-dqn[learning_rate=1e-4]`."""
+        variants = []
+        for agent in agents:
+            for value in self.values:
+                variants.append(str(Variant.parse(agent).changed(self.setting, value)))
+        return variants
 
-    `normalised` is 0 for a random agent (for the lowest mean here, where that is lower or no random one is known) and 1
-    for the best mean of the search on that game, so that games count alike.
+    def undone(self, run: Planned) -> tuple[str, str]:
+        """The agent of a run without the setting, and the setting's value."""
+        own = run.config.variant
+        changes = [change for change in own.changes if change[0] != self.setting]
+        value = getattr(run.config, self.setting)
+        return str(Variant(own.base, tuple(changes))), spell(value)
+
+    def chosen(self, agent: str, value: str) -> str:
+        """The spelling of an agent with a value, for a study."""
+        return str(Variant.parse(agent).changed(self.setting, read_value(self.setting, value)))
+
+    def at_the_end(self, chosen: dict[str, str]) -> list[str]:
+        """The agents whose best value has no other beyond it; none if values are no numbers."""
+        numbers = [value for value in self.values if isinstance(value, int | float)]
+        if len(numbers) < len(self.values):
+            return []
+        ends = (spell(min(numbers)), spell(max(numbers)))
+        return [agent for agent, value in chosen.items() if value in ends]
+
+
+def scores(out: Path, runs: Sequence[Planned], variation: Variation) -> Table:
+    """Final scores of every value, agent and game: the mean over seeds and its standard error.
+
+    `normalised` is 1 for the best mean of the search on a game, so that games count alike. It is 0
+    for a random agent, or for the lowest mean if that is lower or no random one is known.
     """
-    found: Table = {name: [] for name in ("value", "agent", "env", "seeds", "final", "error", "normalised")}
-    for value, planned in runs.items():
-        results = {run.key: run for run in read_study([out / value]).runs}
-        for agent, env in dict.fromkeys((_agent(run), run.config.env) for run in planned):
-            keys = [_key(run) for run in planned if (_agent(run), run.config.env) == (agent, env)]
-            finals = [results[key].final for key in keys]
-            entries = (value, agent, env, len(finals), *mean_and_error(finals), np.nan)
-            for column, entry in zip(found.values(), entries, strict=True):
-                column.append(entry)
+    finals: dict[tuple[str, str, str], list[float]] = {}
+    for run in runs:
+        agent, value = variation.undone(run)
+        finals.setdefault((value, agent, run.config.env), []).append(
+            read_run(out / run.name, {}).final
+        )
+    found: Table = {name: [] for name in _COLUMNS}
+    for key, listed in finals.items():
+        entries = (*key, len(listed), *mean_and_error(listed), np.nan)
+        for column, entry in zip(found.values(), entries, strict=True):
+            column.append(entry)
+    _normalise(found)
+    return found
+
+
+def _normalise(found: Table) -> None:
     zero = random_scores()
     final, envs = np.array(found["final"], float), np.array(found["env"])
     for env in dict.fromkeys(found["env"]):
         here = np.flatnonzero(envs == env)
-        low, high = min(zero.get(env, np.inf), np.min(final[here])), np.max(final[here])
+        low = min(zero.get(env, np.inf), np.min(final[here]))
+        length = np.max(final[here]) - low
         for place in here:
-            found["normalised"][place] = float((final[place] - low) / (high - low)) if high > low else 0.0
-    return found
+            share = float((final[place] - low) / length) if length > 0 else 0.0
+            found["normalised"][place] = share
 
 
 def best(found: Table) -> dict[str, str]:
@@ -70,28 +111,11 @@ def best(found: Table) -> dict[str, str]:
     return {agent: value for agent, (_, value) in chosen.items()}
 
 
-def at_the_end(chosen: dict[str, str], variation: Variation) -> list[str]:
-    """The agents whose best value has no other beyond it; none if the values are not numbers."""
-    try:
-        ordered = sorted(variation.values, key=float)
-    except ValueError:
-        return []
-    return [agent for agent, value in chosen.items() if value in (ordered[0], ordered[-1])]
-
-
 def means(found: Table) -> dict[tuple[str, str], float]:
     """(agent, value) -> its normalised score, averaged over the games."""
     gathered: dict[tuple[str, str], list[float]] = {}
-    for agent, value, score in zip(found["agent"], found["value"], found["normalised"], strict=True):
+    for agent, value, score in zip(
+        found["agent"], found["value"], found["normalised"], strict=True
+    ):
         gathered.setdefault((agent, value), []).append(score)
     return {pair: float(np.mean(listed)) for pair, listed in gathered.items()}
-
-
-def _agent(run: Planned) -> str:
-    """As on the command line."""
-    config = run.config
-    return config.agent if config.imputation is None else f"{config.agent}:{config.imputation}"
-
-
-def _key(run: Planned) -> Key:
-    return run.config.label, run.config.env, run.config.seed

@@ -1,4 +1,4 @@
-"""How far a study has come, as its directory says: whoever works on it, from wherever one looks."""
+"""How far a study has come, as its directory says, whoever works on it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from edrl.deep.config import Config
+from edrl.deep.variant import Variant
 from edrl.study.locks import is_locked
 from edrl.study.plan import Planned
+from edrl.study.progress import finished, last_row, machine_of, steps_done
 from edrl.study.timing import seconds_spent
-from edrl.study.work import is_done, last_row, machine_of, steps_done, why_failed
+from edrl.study.work import why_failed
 
 State = Literal["done", "running", "failed", "waiting"]
 
@@ -19,7 +22,7 @@ class RunStatus:
     """Where a run is."""
 
     name: str
-    agent: str  # as reports call it
+    agent: Variant
     env: str
     state: State
     step: int
@@ -33,14 +36,27 @@ class RunStatus:
 def look_at(study: Path, run: Planned) -> RunStatus:
     """Look at one run."""
     out = study / run.name
-    done = is_done(study, run.name, run.config)
-    reason = why_failed(out)
-    state: State = "done" if done else "running" if is_locked(out / "lock") else "failed" if reason else "waiting"
+    state = _state(out, run.config)
     return RunStatus(
-        run.name, run.config.label, run.config.env, state, run.config.steps if done else steps_done(out),
-        run.config.steps, seconds_spent(out), last_row(out / "evaluations.csv").get("mean", ""), machine_of(out),
-        reason if state == "failed" else "",
-    )  # fmt: skip
+        name=run.name,
+        agent=run.config.variant,
+        env=run.config.env,
+        state=state,
+        step=run.config.steps if state == "done" else steps_done(out),
+        steps=run.config.steps,
+        seconds=seconds_spent(out),
+        score=last_row(out / "evaluations.csv").get("mean", ""),
+        machine=machine_of(out),
+        reason=why_failed(out) if state == "failed" else "",
+    )
+
+
+def _state(out: Path, config: Config) -> State:
+    if finished(out, config):
+        return "done"
+    if is_locked(out / "lock"):
+        return "running"
+    return "failed" if why_failed(out) else "waiting"
 
 
 def count_states(statuses: Sequence[RunStatus]) -> Counter[State]:

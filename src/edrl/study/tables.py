@@ -1,6 +1,7 @@
 """Tables of what was measured: columns by name, which go through CSV files unchanged."""
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,20 @@ Tables = dict[str, Table]
 
 def table(**columns: Any) -> Table:
     """A table of columns: lists or arrays of one length; a single number or string is repeated."""
-    lists = {name: column if np.isscalar(column) else np.asarray(column).tolist() for name, column in columns.items()}
+    lists = {
+        name: column if np.isscalar(column) else np.asarray(column).tolist()
+        for name, column in columns.items()
+    }
     lengths = {len(column) for column in lists.values() if isinstance(column, list)} or {1}
     if len(lengths) > 1:
-        raise fail("columns", {n: np.shape(c) for n, c in lists.items()}, "they must have one length")
+        raise fail(
+            "columns", {n: np.shape(c) for n, c in lists.items()}, "they must have one length"
+        )
     (length,) = lengths
-    return {name: column if isinstance(column, list) else [column] * length for name, column in lists.items()}
+    return {
+        name: column if isinstance(column, list) else [column] * length
+        for name, column in lists.items()
+    }
 
 
 def joined(*tables: Table) -> Table:
@@ -61,3 +70,11 @@ def _parsed(column: list[str]) -> list[Any]:
         except ValueError:
             continue
     return list(column)
+
+
+def read_json(path: Path) -> Any:
+    """What a file holds; if it is damaged, the error names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error

@@ -1,18 +1,22 @@
 """How long the steps of a run took, as its timing.csv says.
 
-A row is a step, and the seconds since the row before; where a run began, or went on after it had been stopped, a row of
-0 seconds says at which step. Rows stay when a run is killed: its steps since the last checkpoint are then done twice.
+A row is a step, and the seconds since the row before. Where a run began, or went on after it had
+been stopped, a row of 0 seconds says at which step. Rows stay when a run is killed: its steps since
+the last checkpoint are then done twice.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from edrl.study.work import numbers
+from edrl.study.progress import numbers
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long steps took; those that were done twice, since a process ended between two checkpoints, count once."""
+    """How long steps took.
+
+    Those that were done twice, since a process ended between two checkpoints, count once.
+    """
 
     steps: int
     seconds: float
@@ -36,7 +40,7 @@ class _Stretch:
 
 
 def timing_of(out: Path, after: int = 0) -> Timing | None:
-    """Of the stretches of a run that began at the step `after` or later; nothing if none is timed."""
+    """The timing of what a run did from the step `after` on; None if nothing was timed."""
     stretches = _stretches(out)
     kept = [stretch for stretch in stretches if stretch.start >= after]
     seconds = sum(stretch.seconds for stretch in kept)
@@ -55,7 +59,11 @@ def _stretches(out: Path) -> list[_Stretch]:
     rows, kept, at = _rows(out), list[_Stretch](), 0
     for step, seconds in zip(map(int, rows["step"]), rows["seconds"], strict=True):
         if step < at:  # it was killed: what came after its checkpoint is to be done again
-            kept = [stretch.until(step) for stretch in kept if stretch.start < step or stretch.end <= step]
+            kept = [
+                stretch.until(step)
+                for stretch in kept
+                if stretch.start < step or stretch.end <= step
+            ]
         kept.append(_Stretch(min(at, step), step, seconds))
         at = step
     return kept

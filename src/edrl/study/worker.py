@@ -1,4 +1,7 @@
-"""`python -m edrl.study.worker STUDY NAME`: a process for one run, which ends with the one that started it."""
+"""`python -m edrl.study.worker STUDY NAME [CALLBACK ...]`: a process for one run.
+
+It ends with the process that started it.
+"""
 
 import os
 import signal
@@ -10,15 +13,19 @@ from edrl.study.work import work
 
 
 def _end_with_parent() -> None:
-    """Standard input is a pipe from the driver: when it closes, the driver is gone, and the run saves and ends."""
+    """Standard input is a pipe from the driver: when it closes, the driver is gone, and the run
+    saves and ends."""
     os.read(sys.stdin.fileno(), 1)  # unbuffered: a lock on a buffer would keep Python from ending
-    os.kill(os.getpid(), signal.SIGTERM)  # what shells start in the background ignores SIGINT until training begins
+    os.kill(
+        os.getpid(), signal.SIGTERM
+    )  # what shells start in the background ignores SIGINT until training begins
 
 
 def main() -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        work(Path(sys.argv[1]), sys.argv[2])
+        study, name, *callbacks = sys.argv[1:]
+        work(Path(study), name, callbacks=callbacks)
     except KeyboardInterrupt:
         return 130
     return 0

@@ -6,8 +6,22 @@ from edrl.core.families.levels import LevelStatistics, evenly_spaced, midpoints
 from edrl.core.families.m_estimator import MEstimator
 from edrl.core.families.moments import Mean, Moments
 from edrl.core.families.quantiles import HuberQuantiles, Quantiles
+from edrl.core.imputation import IMPUTATIONS
+
+IMPUTATION_NAMES = tuple(
+    dict.fromkeys(
+        name
+        for named in (
+            IMPUTATIONS,
+            *(kind.own_imputations for kind in (Expectiles, Quantiles, HuberQuantiles, Categorical, Moments)),
+        )
+        for name in named
+    )
+)
+"""Every imputation that has a name; not every family has each of them."""
 
 __all__ = [
+    "IMPUTATION_NAMES",
     "Categorical",
     "ExactExpectiles",
     "Expectiles",

@@ -149,7 +149,11 @@ class Atari:
         for action in self._played:
             self._repeat(action)
         if not np.array_equal(self._frame(), state["frame"]):
-            raise fail("state", self.name, "its actions led to another frame: saved with other settings or another ALE")
+            raise fail(
+                "state",
+                self.name,
+                "its actions led to another frame: saved with other settings or another ALE",
+            )
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -48,10 +48,18 @@ class Environment(Protocol):
         """Let go of windows and memory."""
 
 
+def observation_shape(environment: Environment) -> tuple[int, ...]:
+    """The shape of an observation: the frame's, and the stack if there is one."""
+    stack = (environment.stack,) if environment.stack > 1 else ()
+    return (*environment.frame_shape, *stack)
+
+
 def check_step(action: int, num_actions: int, running: bool) -> None:
     """Whether `step(action)` may be called now."""
     if not running:
-        raise RuntimeError("no episode is running: call reset() before the first step and after each that ended one")
+        raise RuntimeError(
+            "no episode is running: call reset() before the first step and after each that ended one"
+        )
     if not 0 <= action < num_actions:
         raise fail("action", action, f"it must be a whole number from 0 to {num_actions - 1}")
 
@@ -60,7 +68,11 @@ def check_saved_name(name: str, state: dict[str, np.ndarray]) -> None:
     """Whether a saved state is one of the environment called `name`."""
     saved = array_to_text(state["name"]) if "name" in state else None
     if saved != name:
-        raise fail("state['name']", saved, f"it must be {name!r}, the environment that the state is loaded into")
+        raise fail(
+            "state['name']",
+            saved,
+            f"it must be {name!r}, the environment that the state is loaded into",
+        )
 
 
 def missing(package: str, extra: str) -> ImportError:

@@ -70,11 +70,15 @@ class Gymnasium:
     def step(self, action: int) -> Step:
         """Take an action, counted from 0 even if the action space starts elsewhere."""
         check_step(action, self.num_actions, self._running)
-        observation, reward, terminated, truncated, _ = self._env.step(self._first_action + int(action))
+        observation, reward, terminated, truncated, _ = self._env.step(
+            self._first_action + int(action)
+        )
         self._running = not (terminated or truncated)
         number = _as_number(reward)
         if not math.isfinite(number):
-            raise fail(f"reward of {self.name}", reward, "an environment's rewards must be finite numbers")
+            raise fail(
+                f"reward of {self.name}", reward, "an environment's rewards must be finite numbers"
+            )
         return Step(self._frame(observation), number, number, bool(terminated), not self._running)
 
     def render(self) -> np.ndarray:
@@ -104,10 +108,16 @@ class Gymnasium:
     def _frame(self, observation: Any) -> np.ndarray:
         """A copy of an observation: environments may write the next one into the same memory."""
         if isinstance(self._observations, Discrete):
-            return (np.arange(self._observations.n) == observation - self._observations.start).astype(np.float32)
+            return (
+                np.arange(self._observations.n) == observation - self._observations.start
+            ).astype(np.float32)
         frame = np.array(observation, self.frame_dtype)
         if not np.isfinite(frame).all():
-            raise fail(f"observation of {self.name}", observation, "an environment's observations must be finite")
+            raise fail(
+                f"observation of {self.name}",
+                observation,
+                "an environment's observations must be finite",
+            )
         return frame
 
 
@@ -116,7 +126,11 @@ def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:
     while isinstance(env, gymnasium.Wrapper):
         if type(env).__name__ in ("NormalizeObservation", "NormalizeReward"):
             right = "it adapts to what it sees, and evaluations would see something else: scale by fixed numbers"
-            raise fail(f"wrapper of {name}", type(env).__name__, f"{right} (TransformObservation, TransformReward)")
+            raise fail(
+                f"wrapper of {name}",
+                type(env).__name__,
+                f"{right} (TransformObservation, TransformReward)",
+            )
         env = env.env
 
 
@@ -139,7 +153,13 @@ def _made(name: str) -> gymnasium.Env:
     """The environment with this id, able to draw itself if it can at all."""
     spec = registered(name)
     entry: Any = spec.entry_point
-    creator = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+    creator = (
+        gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+    )
     modes = getattr(creator, "metadata", {}).get("render_modes", [])
     # Environments that cannot draw need not know of `render_mode` at all.
-    return gymnasium.make(spec, render_mode="rgb_array") if "rgb_array" in modes else gymnasium.make(spec)
+    return (
+        gymnasium.make(spec, render_mode="rgb_array")
+        if "rgb_array" in modes
+        else gymnasium.make(spec)
+    )

@@ -22,7 +22,9 @@ GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 STICKY_PROBABILITY = 0.1
 ACTION_NAMES = {"n": "NOOP", "l": "LEFT", "u": "UP", "r": "RIGHT", "d": "DOWN", "f": "FIRE"}
 _HEX = "000000 1f77b4 ff7f0e 2ca02c d62728 9467bd 8c564b e377c2 7f7f7f bcbd22 17becf"
-COLOURS = np.frombuffer(bytes.fromhex(_HEX), np.uint8).reshape(-1, 3)  # nothing, then up to ten channels
+COLOURS = np.frombuffer(bytes.fromhex(_HEX), np.uint8).reshape(
+    -1, 3
+)  # nothing, then up to ten channels
 CELL = 16  # side of a rendered cell in pixels
 
 
@@ -49,7 +51,9 @@ class MinAtar:
         self._running = False
         self._actions: list[int] = self._game.minimal_action_set()
         self.num_actions = len(self._actions)
-        self.action_names = tuple(ACTION_NAMES[self._game.action_map[action]] for action in self._actions)
+        self.action_names = tuple(
+            ACTION_NAMES[self._game.action_map[action]] for action in self._actions
+        )
         self.frame_shape: tuple[int, ...] = tuple(self._game.state_shape())
 
     def reset(self) -> np.ndarray:
@@ -75,13 +79,19 @@ class MinAtar:
     def save(self) -> dict[str, np.ndarray]:
         """All attributes of the game, arrays as they are and the rest as JSON, and its random generator."""
         attributes = {name: value for name, value in vars(self._game).items() if name != "random"}
-        arrays = {name: value.copy() for name, value in attributes.items() if isinstance(value, np.ndarray)}
+        arrays = {
+            name: value.copy()
+            for name, value in attributes.items()
+            if isinstance(value, np.ndarray)
+        }
         plain = {name: value for name, value in attributes.items() if name not in arrays}
         random = self._random.get_state(legacy=False)
         return {
             "name": text_to_array(self.name),
             "random_key": random["state"]["key"],
-            "random_rest": np.array([random["state"]["pos"], random["has_gauss"], random["gauss"]], np.float64),
+            "random_rest": np.array(
+                [random["state"]["pos"], random["has_gauss"], random["gauss"]], np.float64
+            ),
             "last_action": np.array(self._last_action),
             "running": np.array(self._running),
             "plain": text_to_array(json.dumps(plain, default=np.generic.item)),
@@ -92,13 +102,21 @@ class MinAtar:
         """Give the game the attributes and the random generator that were saved."""
         check_saved_name(self.name, state)
         attributes: dict[str, Any] = json.loads(array_to_text(state["plain"]))
-        attributes |= {name.removeprefix("game/"): v.copy() for name, v in state.items() if name.startswith("game/")}
+        attributes |= {
+            name.removeprefix("game/"): v.copy()
+            for name, v in state.items()
+            if name.startswith("game/")
+        }
         known = set(vars(self._game)) - {"random"}
         if attributes.keys() != known:
-            raise fail("state", sorted(attributes), f"it must have MinAtar's attributes {sorted(known)}")
+            raise fail(
+                "state", sorted(attributes), f"it must have MinAtar's attributes {sorted(known)}"
+            )
         vars(self._game).update(attributes)
         position, has_gauss, gauss = state["random_rest"].tolist()
-        self._random.set_state(("MT19937", state["random_key"], int(position), int(has_gauss), gauss))
+        self._random.set_state(
+            ("MT19937", state["random_key"], int(position), int(has_gauss), gauss)
+        )
         self._last_action = int(state["last_action"])
         self._running = bool(state["running"])
 

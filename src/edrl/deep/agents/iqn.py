@@ -1,0 +1,58 @@
+"""IQN, the implicit quantile network (Dabney et al., 2018): quantiles at levels that are drawn."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from edrl.core.families import HuberQuantiles
+from edrl.core.particles import Particles
+from edrl.deep.agents.agent import Agent, of_actions, risk_of
+from edrl.deep.config import Config
+from edrl.deep.environments import Environment, observation_shape
+from edrl.deep.networks import Network, dense_layer, network_for
+from edrl.deep.replay import Batch
+from edrl.deep.types import Key, Losses, Observations, Parameters
+
+
+class IQN(Agent):
+    """N quantiles are fitted to N' of the target network; K choose actions."""
+
+    network: Network  # one output for each action
+    samples: int = eqx.field(static=True, default=8)  # N and N'
+    acting_samples: int = eqx.field(static=True, default=32)  # K
+
+    @classmethod
+    def build(cls, config: Config, environment: Environment) -> "IQN":
+        shape, actions = observation_shape(environment), environment.num_actions
+        network = network_for(config.network, shape, actions, 1, environment.scale)
+        return cls(network, config.size or 8, double=config.double, risk=risk_of(config))
+
+    def init(self, key: Key) -> Parameters:
+        network, levels = jax.random.split(key)
+        embedding = dense_layer(levels, 64, self.network.num_features)
+        return {"network": self.network.init(network), "embedding": embedding}
+
+    def quantiles(
+        self, parameters: Parameters, observations: Observations, taus: Float[Array, "batch n"]
+    ) -> Float[Array, "batch action n"]:
+        """Features of the observation times features of the levels, through the network's head."""
+        cosines = jnp.cos(jnp.pi * jnp.arange(1, 65) * taus[..., None])
+        embedding, network = parameters["embedding"], parameters["network"]
+        levels = jax.nn.relu(cosines @ embedding["weight"] + embedding["bias"])
+        features = self.network.features(network, observations)[:, None] * levels
+        return jnp.moveaxis(self.network.head(network, features)[..., 0], -1, 1)
+
+    def returns(self, parameters: Parameters, observations: Observations, key: Key) -> Particles:
+        taus = jax.random.uniform(key, (len(observations), self.acting_samples))
+        return Particles(self.quantiles(parameters, observations, taus))
+
+    def loss(self, parameters: Parameters, target: Parameters, batch: Batch, key: Key) -> Losses:
+        choice, levels = jax.random.split(key)
+        taus, next_taus = jax.random.uniform(levels, (2, len(batch.actions), self.samples))
+        judge = self.judge(parameters, target)
+        best = jnp.argmax(self.action_values(judge, batch.next_observations, choice), axis=-1)
+        after = of_actions(self.quantiles(target, batch.next_observations, next_taus), best)
+        returns = Particles(after).push(batch.returns, batch.discounts)
+        values = of_actions(self.quantiles(parameters, batch.observations, taus), batch.actions)
+        return HuberQuantiles(taus).loss(values, jax.lax.stop_gradient(returns))

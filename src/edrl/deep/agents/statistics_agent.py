@@ -1,0 +1,115 @@
+"""Any statistics with any imputation, from DQN to ER-DQN (Section 5.3, Appendix D)."""
+
+from typing import ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from edrl.core.particles import Particles
+from edrl.core.statistics import Statistics
+from edrl.deep.agents.agent import Agent, of_actions, risk_of
+from edrl.deep.config import Config
+from edrl.deep.environments import Environment, observation_shape
+from edrl.deep.networks import Network, network_for
+from edrl.deep.replay import Batch
+from edrl.deep.types import ActionValues, Key, Losses, Observations, Parameters
+
+_FAR = 1e6  # beyond the returns of every environment
+
+
+class StatisticsAgent(Agent):
+    """A family of statistics, which knows how to impute, and a network that puts out their values."""
+
+    family: Statistics
+    network: Network
+
+    diagnostics: ClassVar[tuple[str, ...]] = (
+        "mean_value",
+        "imputed_mean_shift",
+        "imputation_residual",
+        "inconsistent_share",
+        "beyond_support",
+    )
+
+    @classmethod
+    def build(
+        cls, config: Config, environment: Environment, family: Statistics | None = None
+    ) -> Self:
+        """The config's agent; `family` replaces its statistics."""
+        family = config.family() if family is None else family
+        shape, actions = observation_shape(environment), environment.num_actions
+        outputs = family.num_outputs
+        network = network_for(config.network, shape, actions, outputs, environment.scale)
+        return cls(family, network, double=config.double, risk=risk_of(config))
+
+    def init(self, key: Key) -> Parameters:
+        return self.network.init(key)
+
+    def values(
+        self, parameters: Parameters, observations: Observations
+    ) -> Float[Array, "batch action K"]:
+        """The statistics of the returns."""
+        return self.family.link(self.network(parameters, observations))
+
+    def returns(self, parameters: Parameters, observations: Observations, key: Key) -> Particles:
+        return self.family.impute(self.values(parameters, observations))
+
+    def action_values(
+        self, parameters: Parameters, observations: Observations, key: Key
+    ) -> ActionValues:
+        return self._compare(self.values(parameters, observations))
+
+    def loss(self, parameters: Parameters, target: Parameters, batch: Batch, key: Key) -> Losses:
+        """Summed over the statistics and averaged over target atoms, at the actions taken."""
+        goal = jax.lax.stop_gradient(self.goal(parameters, target, batch))
+        outputs = of_actions(self.network(parameters, batch.observations), batch.actions)
+        return self.family.loss_on_outputs(outputs, goal)
+
+    def goal(self, parameters: Parameters, target: Parameters, batch: Batch) -> Particles:
+        """The distributions [batch, n] of r + gamma^n z, z imputed; of r where the return ended."""
+        values = self.next_values(parameters, target, batch)
+        return self.family.impute(values).push(batch.returns, batch.discounts)
+
+    def next_values(
+        self, parameters: Parameters, target: Parameters, batch: Batch
+    ) -> Float[Array, "batch K"]:
+        """The target network's statistics at the next state's best action."""
+        values = self.values(target, batch.next_observations)
+        judged = values
+        if self.double:
+            judged = self.values(self.judge(parameters, target), batch.next_observations)
+        return of_actions(values, jnp.argmax(self._compare(judged), axis=-1))
+
+    def diagnose(
+        self, parameters: Parameters, target: Parameters, batch: Batch, key: Key
+    ) -> dict[str, Float[Array, ""]]:
+        """How faithful the imputation of the target network's statistics is.
+
+        `imputed_mean_shift` is a bias of all goals. `beyond_support` is the share of the goals'
+        mass that the statistics cannot hold.
+        """
+        values = self.next_values(parameters, target, batch)
+        imputed, mean = self.family.impute(values), self.family.mean(values)
+        residual = jnp.abs(self.family.residual(values))
+        spread = jnp.max(values, axis=-1) - jnp.min(values, axis=-1)
+        return {
+            "mean_value": jnp.mean(mean),
+            "imputed_mean_shift": jnp.mean(imputed.mean() - mean),
+            "imputation_residual": jnp.mean(residual),
+            "inconsistent_share": jnp.mean(jnp.max(residual, axis=-1) > 1e-3 * spread),
+            "beyond_support": self._beyond(imputed.push(batch.returns, batch.discounts)),
+        }
+
+    def _compare(self, values: Float[Array, "batch action K"]) -> ActionValues:
+        """What actions with these statistics are chosen by."""
+        if self.risk is None:
+            return self.family.mean(values)
+        return self.risk(self.family.impute(values))
+
+    def _beyond(self, goal: Particles) -> Float[Array, ""]:
+        """The share of mass farther out than any mean that the statistics can express."""
+        extremes = Particles(jnp.array([[-_FAR], [_FAR]], goal.atoms.dtype))
+        low, high = self.family.mean(self.family.evaluate(extremes))
+        outside = (goal.atoms < low) | (goal.atoms > high)
+        return jnp.mean(jnp.sum(jnp.where(outside, goal.probs, 0.0), axis=-1))

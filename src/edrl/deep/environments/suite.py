@@ -1,0 +1,179 @@
+"""Suites: families of environments that are known by name, with the scores of others in them."""
+
+import csv
+import importlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from edrl.core.check import check_count, fail
+from edrl.deep.environments import atari, minatar
+from edrl.deep.environments.environment import Environment
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+class Scores(NamedTuple):
+    """What others score in an environment, where that is known."""
+
+    random: float | None = None
+    human: float | None = None
+
+
+class Suite(Protocol):
+    """Environments by name."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The full names, such as minatar/breakout."""
+
+    @property
+    def has_sticky_actions(self) -> bool:
+        """Whether `make` heeds `sticky`."""
+
+    @property
+    def scores(self) -> Mapping[str, Scores]:
+        """Scores by name; names may be missing."""
+
+    def make(self, name: str, *, seed: int, sticky: bool) -> Environment:
+        """The environment with one of the names."""
+
+
+class _Atari:
+    """The 57 games, and the scores that the paper's table lists."""
+
+    names = atari.GAMES
+    has_sticky_actions = True
+
+    @property
+    def scores(self) -> dict[str, Scores]:
+        rows = _table("atari57.csv")
+        return {row["game"]: Scores(float(row["random"]), float(row["human"])) for row in rows}
+
+    def make(self, name: str, *, seed: int, sticky: bool) -> Environment:
+        return atari.Atari(name, seed=seed, sticky=sticky)
+
+
+class _MinAtar:
+    """The five games; their random scores are means of 1,000 episodes (benchmarks/random_scores.py)."""
+
+    prefix = "minatar/"
+    names = tuple(f"minatar/{game}" for game in minatar.GAMES)
+    has_sticky_actions = False  # its actions are always sticky, with probability 0.1
+
+    @property
+    def scores(self) -> dict[str, Scores]:
+        return {row["env"]: Scores(float(row["random"])) for row in _table("minatar5.csv")}
+
+    def make(self, name: str, *, seed: int, sticky: bool) -> Environment:
+        return minatar.MinAtar(name.removeprefix(self.prefix), seed=seed)
+
+
+_SUITES: list[Suite] = [_Atari(), _MinAtar()]
+
+
+def register(suite: Suite) -> None:
+    """Make the environments of a suite known by their names."""
+    for name in suite.names:
+        if name in names():
+            raise fail(
+                "suite", type(suite).__name__, f"there is an environment called {name} already"
+            )
+    _SUITES.append(suite)
+
+
+def names() -> tuple[str, ...]:
+    """The environments that suites know by name; `make` knows the ids of Gymnasium besides."""
+    return tuple(name for suite in _SUITES for name in suite.names)
+
+
+def scores_of(env: str) -> Scores:
+    """What others score in an environment; nothing of one that no suite knows."""
+    try:
+        suite, name = _suite_of(env)
+    except ImportError:  # of a module that is not on this machine
+        return Scores()
+    return Scores() if suite is None else suite.scores.get(name, Scores())
+
+
+def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Environment:
+    """The environment called `env`, or a Gymnasium environment as an object.
+
+    Args:
+        env: "breakout" (Atari), "minatar/breakout", "CartPole-v1" (Gymnasium), or "MODULE:NAME",
+            where importing the module registers a suite or a Gymnasium id.
+        seed: of the environment's random numbers.
+        sticky: whether an Atari game repeats the last action with probability 0.25.
+    """
+    seed = check_count("seed", seed, 0)
+    suite, name = _find(env) if isinstance(env, str) else (None, "")
+    if suite is None:
+        return _make_gymnasium(env, seed, sticky)
+    _check_sticky(sticky and not suite.has_sticky_actions, env)
+    return suite.make(name, seed=seed, sticky=sticky)
+
+
+def _check_sticky(refused: bool, env: "str | gymnasium.Env") -> None:
+    if refused:
+        raise fail("sticky", True, f"only Atari games can be made sticky, not {env}")
+
+
+def _find(env: str) -> tuple[Suite | None, str]:
+    try:
+        return _suite_of(env)
+    except ModuleNotFoundError as error:
+        right = "what stands before the colon must be a module that can be imported from here"
+        raise fail("env", env, f"{error}: {right}") from error
+    except ImportError as error:
+        raise fail("env", env, _advice(env, ())) from error
+
+
+def _suite_of(env: str) -> tuple[Suite | None, str]:
+    """The suite of an environment, if it has one, and its name there."""
+    module, _, name = env.rpartition(":")
+    if module:
+        importlib.import_module(module)
+    for suite in _SUITES:
+        if name in suite.names:
+            return suite, name
+    return None, name
+
+
+def _make_gymnasium(env: "str | gymnasium.Env", seed: int, sticky: bool) -> Environment:
+    import gymnasium  # slow to import, and games by name do without it
+
+    from edrl.deep.environments.gym import Gymnasium, registered
+
+    if isinstance(env, str):
+        try:
+            registered(env)
+        except (gymnasium.error.Error, ImportError, ValueError) as error:
+            raise fail("env", env, _advice(env, tuple(gymnasium.registry))) from error
+    elif not isinstance(env, gymnasium.Env):
+        raise fail("env", env, "it must be a name or a gymnasium.Env")
+    _check_sticky(sticky, env)
+    try:
+        return Gymnasium(env, seed=seed)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ImportError(f"{env} needs what is not installed: {error}") from error
+    except gymnasium.error.Error as error:
+        raise fail("env", env, f"Gymnasium cannot make it: {error}") from error
+
+
+def _advice(name: str, ids: tuple[str, ...]) -> str:
+    """What the name might have been meant to be."""
+    spelt = {known.lower(): known for known in (*ids, *names())}
+    near = get_close_matches(name.rpartition(":")[2].lower(), spelt, n=4)
+    meant = f"did you mean {' or '.join(spelt[match] for match in near)}? " if near else ""
+    return (
+        f"{meant}It must be one of the 57 Atari games, one of the five minatar/ games, an id of"
+        " Gymnasium, or MODULE:ID"
+    )
+
+
+def _table(name: str) -> list[dict[str, str]]:
+    """The rows of a table of scores that comes with the package."""
+    text = (files("edrl") / "study" / "data" / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))

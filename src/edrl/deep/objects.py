@@ -1,0 +1,24 @@
+"""Objects by name: what a user passes on the command line as MODULE:NAME."""
+
+import importlib
+from typing import Any
+
+from edrl.core.check import fail
+
+
+def is_object_name(name: str) -> bool:
+    """Whether a name has the form MODULE:NAME."""
+    module, _, attribute = name.partition(":")
+    return bool(module) and attribute.isidentifier()
+
+
+def load_object(argument: str, name: str) -> Any:
+    """The object called NAME in a module, by `MODULE:NAME`; errors name the `argument`."""
+    if not is_object_name(name):
+        raise fail(argument, name, "it must have the form MODULE:NAME")
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        right = f"{error}; it must be MODULE:NAME of a module that can be imported from here"
+        raise fail(argument, name, right) from error

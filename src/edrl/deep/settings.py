@@ -1,0 +1,194 @@
+"""The settings of a run, each with its kind: what it may be, how it is read and how it is spelt.
+
+This is the one table that a config is checked by, and that variants of agents are read with.
+"""
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from math import inf
+from typing import Protocol, cast, get_args
+
+from edrl.core.check import check_count, check_number, fail
+from edrl.core.families import IMPUTATION_NAMES
+from edrl.deep.networks import NetworkName
+
+Value = bool | int | float | str | tuple[float, ...] | None
+"""What a setting may be."""
+
+
+class Kind(Protocol):
+    """What a setting may be."""
+
+    def check(self, name: str, value: Value) -> Value:
+        """The value in its plain form (1e6 becomes 1000000); what it must not be raises."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number of at least `least`."""
+
+    least: int
+    optional: bool = False
+
+    def check(self, name: str, value: Value) -> Value:
+        if value is None and self.optional:
+            return None
+        return check_count(name, cast("int", value), self.least)  # which refuses what is no number
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in [low, high], or in (low, high] if it must be above `low`."""
+
+    low: float
+    high: float = inf
+    above: bool = False
+
+    def check(self, name: str, value: Value) -> Value:
+        if isinstance(value, bool):
+            raise fail(name, value, "it must be a number")
+        return check_number(name, cast("float", value), self.low, self.high, open_low=self.above)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    def check(self, name: str, value: Value) -> Value:
+        if not isinstance(value, bool):
+            raise fail(name, value, "it must be true or false")
+        return value
+
+
+@dataclass(frozen=True)
+class Word:
+    """One of some words, or MODULE:NAME of a user's own; any word if none are listed."""
+
+    words: tuple[str, ...] = ()
+    own: bool = False
+    optional: bool = False
+
+    def check(self, name: str, value: Value) -> Value:
+        if value is None and self.optional:
+            return None
+        if not isinstance(value, str):
+            raise fail(name, value, "it must be a word")
+        if not self.words or value in self.words or (self.own and is_users_own(value)):
+            return value
+        raise fail(name, value, one_of(value, self.words, "MODULE:NAME" if self.own else ""))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two numbers in [low, high]."""
+
+    low: float = -inf
+    high: float = inf
+
+    def check(self, name: str, value: Value) -> Value:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise fail(name, value, "it must be two numbers")
+        return tuple(check_number(name, number, self.low, self.high) for number in value)
+
+
+SETTINGS: dict[str, Kind] = {
+    "env": Word(),
+    "seed": Count(0),
+    "size": Count(1, optional=True),
+    "support": Pair(),
+    "imputation": Word(IMPUTATION_NAMES, own=True, optional=True),
+    "network": Word(get_args(NetworkName)),
+    "steps": Count(1),
+    "replay": Count(1),
+    "learn_after": Count(0),
+    "update_every": Count(1),
+    "target_every": Count(1),
+    "batch": Count(1),
+    "gamma": Number(0.0, 1.0),
+    "n_step": Count(1),
+    "envs": Count(1),
+    "double": Flag(),
+    "cvar": Number(0.0, 1.0, above=True),
+    "learning_rate": Number(0.0, above=True),
+    "adam_epsilon": Number(0.0, above=True),
+    "epsilon": Pair(0.0, 1.0),
+    "epsilon_steps": Count(0),
+    "evaluate_every": Count(0),
+    "evaluate_steps": Count(1),
+    "evaluate_epsilon": Number(0.0, 1.0),
+    "sticky": Flag(),
+    "log_every": Count(1),
+    "checkpoint_every": Count(1),
+}
+"""Every setting of a `Config` but the agent's name."""
+
+RUNS_OWN = ("env", "seed", "steps")
+"""The settings in which runs of one agent may differ. All others tell agents apart."""
+
+AGENTS_OWN = ("size", "imputation", "double", "cvar")
+"""The settings that make another agent. They are part of its name whenever they are changed."""
+
+
+def is_users_own(name: str) -> bool:
+    """Whether a name has the form MODULE:NAME."""
+    module, _, attribute = name.partition(":")
+    return all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()
+
+
+def one_of(value: str, known: tuple[str, ...], other: str = "") -> str:
+    """What would be right instead of a word that is not known, with the nearest first."""
+    near = get_close_matches(value.lower(), known, n=2)
+    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"it must be one of {', '.join(known)}{f', or {other}' if other else ''}{meant}"
+
+
+def check_name(argument: str, name: str, without: tuple[str, ...] = RUNS_OWN) -> None:
+    """The name of a setting that may be changed here."""
+    known = tuple(sorted(set(SETTINGS) - set(without)))
+    if name in without:
+        raise fail(argument, name, f"it belongs to runs; what can be changed is {', '.join(known)}")
+    if name not in known:
+        raise fail(argument, name, one_of(name, known))
+
+
+def read_value(name: str, text: str) -> Value:
+    """The value of a setting from its spelling: as in JSON, or a plain word."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    return SETTINGS[name].check(name, tuple(value) if isinstance(value, list) else value)
+
+
+def spell(value: Value) -> str:
+    """The spelling that `read_value` reads: true, 51, 1e-4, [-10,10], scipy-root."""
+    if isinstance(value, tuple):
+        return f"[{','.join(map(spell, value))}]"
+    if isinstance(value, float):
+        return _shortest(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _shortest(number: float) -> str:
+    """0.01 and 1e-4: the shorter of both forms, with every digit."""
+    plain = f"{Decimal(repr(number)):f}".removesuffix(".0")
+    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    assert isinstance(exponent, int)  # it is finite
+    first, rest = str(digits[0]), "".join(map(str, digits[1:]))
+    power = exponent + len(rest)
+    scientific = f"{'-' if sign else ''}{first}{f'.{rest}' if rest else ''}e{power}"
+    return min(plain, scientific, key=len)
+
+
+def split_entries(text: str) -> list[str]:
+    """Split at the commas that are not inside brackets."""
+    entries, depth = [""], 0
+    for character in text:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            entries.append("")
+        else:
+            entries[-1] += character
+    return entries

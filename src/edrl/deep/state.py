@@ -1,0 +1,127 @@
+"""The state of a run: one tree, saved as arrays that are named by their paths in it.
+
+A new piece of state is one more field. It may be an array, a number, a pytree of those, a random
+generator, or an object with `save() -> dict of arrays` and `load(dict of arrays)`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import PyTree
+
+from edrl.deep.checkpoint import CheckpointError
+from edrl.deep.environments.environment import array_to_generator, generator_to_array
+from edrl.deep.learner import Learner, Losses
+from edrl.deep.play import Actors, Played
+from edrl.deep.replay import Replay
+
+Arrays = dict[str, np.ndarray]
+Tree = TypeVar("Tree", bound=PyTree)
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """An object that saves itself: an environment, a replay memory, a callback."""
+
+    def save(self) -> Arrays: ...
+
+    def load(self, arrays: Arrays) -> None: ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Counters:
+    """How far a run has come, in steps unless it says otherwise."""
+
+    step: int = 0
+    episodes: int = 0  # that have ended
+    logged: int = 0  # the last row of metrics
+    evaluated: int = 0  # the last evaluation
+
+
+@dataclass
+class SinceLog:
+    """What has happened since the last row of metrics."""
+
+    played: Played = field(default_factory=Played)
+    losses: list[Losses] = field(default_factory=list)
+
+    def mean_losses(self) -> np.ndarray:
+        """The loss before each update."""
+        return np.concatenate([np.zeros(0), *(np.atleast_1d(one.mean) for one in self.losses)])
+
+    def clear(self) -> None:
+        self.played, self.losses = Played(), []
+
+    def save(self) -> Arrays:
+        scores, lengths = np.array(self.played.scores), np.array(self.played.lengths, np.int64)
+        return {"scores": scores, "lengths": lengths, "losses": self.mean_losses()}
+
+    def load(self, arrays: Arrays) -> None:
+        self.played = Played(arrays["scores"].tolist(), arrays["lengths"].tolist())
+        losses = jnp.asarray(arrays["losses"], jnp.float32)
+        self.losses = [Losses(losses, losses)] if len(losses) else []
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class RunState:
+    """Everything that changes while a run goes on."""
+
+    learner: Learner
+    replay: Replay
+    actors: Actors
+    rng: np.random.Generator
+    counters: Counters
+    since_log: SinceLog
+    callbacks: Mapping[str, Stateful]
+
+
+def to_arrays(tree: PyTree) -> Arrays:
+    """A tree as arrays, each named by its path: `learner/online/0/weight`."""
+    arrays: Arrays = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        if isinstance(leaf, Stateful):
+            arrays |= {f"{name}/{part}": array for part, array in leaf.save().items()}
+        elif isinstance(leaf, np.random.Generator):
+            arrays[name] = generator_to_array(leaf)
+        else:
+            arrays[name] = np.asarray(leaf)
+    return arrays
+
+
+def from_arrays(tree: Tree, arrays: Arrays) -> Tree:
+    """A tree like this one, with what `to_arrays` saved; objects in it are loaded in place."""
+
+    def loaded(path: tuple[jax.tree_util.KeyEntry, ...], leaf: ArrayLike) -> object:
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        if isinstance(leaf, Stateful):
+            leaf.load(_below(arrays, f"{name}/"))
+            return leaf
+        if name not in arrays:
+            raise CheckpointError(f"the checkpoint is of another agent: it has no {name}")
+        return _like(leaf, name, arrays[name])
+
+    return jax.tree_util.tree_map_with_path(loaded, tree)
+
+
+def _below(arrays: Arrays, prefix: str) -> Arrays:
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _like(leaf: ArrayLike | np.random.Generator, name: str, array: np.ndarray) -> object:
+    """An array as what it was before it was saved."""
+    if isinstance(leaf, np.random.Generator):
+        return array_to_generator(array)
+    if array.shape != np.shape(leaf):
+        expected = f"{name} has the shape {array.shape}, not {np.shape(leaf)}"
+        raise CheckpointError(f"the checkpoint is of another agent: {expected}")
+    if isinstance(leaf, jax.Array):
+        return jnp.asarray(array)
+    return array.item() if isinstance(leaf, int | float) else array

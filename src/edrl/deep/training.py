@@ -1,0 +1,153 @@
+"""Training: a run from its beginning, or from a checkpoint, to its end; it can be stopped anytime."""
+
+import contextlib
+import dataclasses
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edrl.core.check import fail
+from edrl.core.statistics import Statistics
+from edrl.deep import checkpoint
+from edrl.deep.agents import Agent
+from edrl.deep.callbacks import Callback
+from edrl.deep.config import Config, read_config
+from edrl.deep.replay import Replay
+from edrl.deep.run import Run
+
+if TYPE_CHECKING:
+    from edrl.deep.environments.source import EnvironmentLike
+
+
+def train(
+    config: Config,
+    out: Path | str,
+    *,
+    agent: type[Agent] | Agent | None = None,
+    family: Statistics | None = None,
+    env: "EnvironmentLike | None" = None,
+    replay: type[Replay] = Replay,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Train an agent: `train(preset("classic", agent="er-dqn"), "runs/cartpole")`.
+
+    Args:
+        config: all settings.
+        out: the run's directory.
+        agent: an agent of your own, or its class, instead of the config's.
+        family: statistics of your own instead of the config's.
+        env: a Gymnasium environment of your own: an object, which is copied for evaluations, or a
+            function that makes one.
+        replay: the class of the replay memory.
+        callbacks: what watches the run besides its tables and checkpoints.
+    """
+    run = Run(config, out, agent=agent, family=family, env=env, replay=replay, callbacks=callbacks)
+    return begin(run)
+
+
+def resume(
+    out: Path | str,
+    *,
+    agent: type[Agent] | Agent | None = None,
+    family: Statistics | None = None,
+    env: "EnvironmentLike | None" = None,
+    replay: type[Replay] = Replay,
+    callbacks: Sequence[Callback] = (),
+    older: bool = False,
+    steps: int | None = None,
+) -> Run:
+    """Go on with a run from its last checkpoint; what was passed to `train` is passed again.
+
+    Args:
+        older: if the last checkpoint is damaged, go on from the one before.
+        steps: train for more steps than were planned.
+    """
+    out = Path(out)
+    if not checkpoint.found(out):
+        raise fail("out", str(out), "there is no run with a checkpoint in it")
+    config = lengthened(read_config(out), steps)
+    run = Run(config, out, agent=agent, family=family, env=env, replay=replay, callbacks=callbacks)
+    return go_on(run, older=older)
+
+
+def lengthened(config: Config, steps: int | None) -> Config:
+    """The settings of a run that is trained for more steps than were planned."""
+    if steps is None:
+        return config
+    if steps < config.steps:
+        right = f"the run has been planned for {config.steps} steps and can only become longer"
+        raise fail("steps", steps, right)
+    return dataclasses.replace(config, steps=steps)
+
+
+def begin(run: Run) -> Run:
+    """Train a run from its beginning."""
+    run.begin()
+    return _to_the_end(run)
+
+
+def go_on(run: Run, *, older: bool = False) -> Run:
+    """Train a run from its last checkpoint, or if that is damaged and `older` from one before."""
+    _load(run, older)
+    if not run.finished:
+        run.note_resumption()
+    return _to_the_end(run)
+
+
+def _load(run: Run, older: bool) -> None:
+    found = checkpoint.found(run.out)
+    for number, path in enumerate(found):
+        try:
+            run.load(path)
+        except checkpoint.CheckpointError as error:
+            if number + 1 == len(found):
+                raise
+            if not older:
+                advice = "Resume with `older` to go on from the one before"
+                raise checkpoint.CheckpointError(f"{error}. {advice}") from error
+            continue
+        for damaged in found[:number]:
+            checkpoint.discard(damaged)
+        return
+
+
+def _to_the_end(run: Run) -> Run:
+    with _until_interrupted() as interrupted:
+        run.interrupted = interrupted
+        run.callbacks.on_begin(run)
+        try:
+            while not run.finished:
+                if not run.evaluation_due:
+                    with run.saved_if_it_fails():
+                        run.advance()
+                run.callbacks.on_step(run)
+                if interrupted() and not run.finished:
+                    raise KeyboardInterrupt(interrupted())
+        finally:
+            run.callbacks.on_end(run)
+    return run
+
+
+@contextlib.contextmanager
+def _until_interrupted() -> Iterator[Callable[[], int]]:
+    """Notice Ctrl-C, and a system's wish to end a process, between two steps.
+
+    Yields what tells the signal that came, or 0.
+    """
+    noticed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: 0  # signals are not this thread's: whoever runs it decides when it stops
+        return
+
+    def notice(number: int, _: object) -> None:
+        noticed.append(number)
+
+    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: noticed[0] if noticed else 0
+    finally:
+        for number, handler in before.items():
+            # None: it was not set by Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -1,0 +1,87 @@
+"""How far a run has come, as the files in its directory say. A run may be at work meanwhile."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+from edrl.deep.checkpoint import is_finished
+from edrl.deep.config import Config, read_config
+from edrl.study.tables import Table
+
+_TAIL = 4096  # bytes, in which there is a whole row
+
+
+def finished(out: Path, config: Config) -> bool:
+    """Whether nothing is left to do of what a config asks for: the one definition of it.
+
+    The last checkpoint decides. Where none is kept, the tables of the run do.
+    """
+    saved = is_finished(out, config.steps)
+    if saved is not None:
+        return saved
+    written = tables_finished(config, steps_done(out), _evaluated(out))
+    return written and read_config(out).steps == config.steps
+
+
+def tables_finished(config: Config, logged: int, evaluated: int) -> bool:
+    """Whether the last row of metrics and the last evaluation of a config are written."""
+    last_row = config.steps - config.steps % config.log_every
+    every = config.evaluate_every or config.steps + 1
+    last_evaluation = config.steps // every * every
+    rows = logged >= last_row > 0 and evaluated >= last_evaluation
+    return rows or evaluated >= config.steps
+
+
+def steps_done(out: Path) -> int:
+    """How far a run has come, as its metrics say."""
+    return int(last_row(out / "metrics.csv").get("step", 0) or 0)
+
+
+def _evaluated(out: Path) -> int:
+    return int(last_row(out / "evaluations.csv").get("step", 0))
+
+
+def last_row(path: Path) -> dict[str, str]:
+    """The last whole row of a CSV file, which may be long and growing; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            header = file.readline().decode().strip().split(",")
+            file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _TAIL))
+            rows = file.read().decode(errors="replace").split("\n")[:-1]
+    except FileNotFoundError:
+        return {}
+    cells = rows[-1].split(",") if rows else []
+    return dict(zip(header, cells, strict=True)) if len(cells) == len(header) else {}
+
+
+def numbers(path: Path, names: tuple[str, ...]) -> Table:
+    """Columns of numbers. A line that was cut short, by a kill or a full disk, is left out."""
+    columns: Table = {name: [] for name in names}
+    if not path.exists():
+        return columns
+    with path.open(newline="", encoding="utf-8") as file:
+        whole = [line for line in file if line.endswith("\n")]
+    head, *rows = csv.reader(whole) if whole else [[]]
+    for row in rows:
+        entries = _entries(head, row, names)
+        for name, entry in zip(names, entries, strict=False):
+            columns[name].append(entry)
+    return columns
+
+
+def _entries(head: list[str], row: list[str], names: tuple[str, ...]) -> list[float]:
+    """The numbers of a row; none if it is not whole."""
+    cells = dict(zip(head, row, strict=False))
+    try:
+        return [float(cells[name]) for name in names] if len(row) == len(head) else []
+    except (KeyError, ValueError):
+        return []
+
+
+def machine_of(out: Path) -> str:
+    """The machine that a run was worked on last."""
+    try:
+        return str(json.loads((out / "provenance.json").read_text())[-1]["machine"]["host"])
+    except FileNotFoundError:
+        return ""
