@@ -113,7 +113,7 @@ class Network(eqx.Module):
 
 
 def network_for(
-    name: NetworkName,
+    name: str,
     observation_shape: Sequence[int],
     num_actions: int,
     num_outputs: int,

@@ -1,7 +1,7 @@
 """What an agent is: four pure functions of (parameters, data, key)."""
 
 import abc
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -32,7 +32,7 @@ class Agent(eqx.Module):
 
     @classmethod
     @abc.abstractmethod
-    def build(cls, config: Config, environment: Environment) -> Self:
+    def build(cls, config: Config, environment: Environment) -> "Agent":
         """The agent that a config describes, for the frames and actions of an environment."""
 
     @abc.abstractmethod

@@ -1,6 +1,6 @@
 """What an environment is to an agent, and what all environments here share."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ class Step(NamedTuple):
     ended: bool  # the episode ends here, terminal or truncated: reset() must follow
 
 
+@runtime_checkable
 class Environment(Protocol):
     """One environment on the host. An observation is the last `stack` frames; whoever needs it stacks them."""
 

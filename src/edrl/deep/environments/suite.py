@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from edrl.core.check import check_count, fail
 from edrl.deep.environments import atari, minatar
@@ -22,6 +22,7 @@ class Scores(NamedTuple):
     human: float | None = None
 
 
+@runtime_checkable
 class Suite(Protocol):
     """Environments by name."""
 
