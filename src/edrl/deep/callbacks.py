@@ -1,4 +1,4 @@
-"""What watches a run: rows of metrics, evaluations, checkpoints, TensorBoard, and what users add."""
+"""What watches a run: metrics, evaluations, checkpoints, TensorBoard, and what users add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training: a run from its beginning, or from a checkpoint, to its end; it can be stopped anytime."""
+"""Training: a run from its beginning, or from a checkpoint, to its end."""
 
 import contextlib
 import dataclasses

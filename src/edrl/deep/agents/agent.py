@@ -17,9 +17,10 @@ from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, P
 
 
 class Agent(eqx.Module):
-    """How returns are represented, compared and learnt; the optimiser, replay and acting are written elsewhere.
+    """How returns are represented, compared and learnt.
 
-    To add an agent, write a class with `build`, `init`, `returns` and `loss`. Compiled functions take an agent as an
+    The optimiser, replay memory and acting are written once, elsewhere. To add an agent, write a
+    class with `build`, `init`, `returns` and `loss`. Compiled functions take an agent as an
     argument, so every field that holds no array is marked with `eqx.field(static=True)`.
     """
 

@@ -19,7 +19,7 @@ _FAR = 1e6  # beyond the returns of every environment
 
 
 class StatisticsAgent(Agent):
-    """A family of statistics, which knows how to impute, and a network that puts out their values."""
+    """A family of statistics, which knows how to impute, and a network for their values."""
 
     family: Statistics
     network: Network

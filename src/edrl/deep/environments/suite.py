@@ -58,7 +58,7 @@ class _Atari:
 
 
 class _MinAtar:
-    """The five games; their random scores are means of 1,000 episodes (benchmarks/random_scores.py)."""
+    """The five games; benchmarks/random_scores.py measured their random scores."""
 
     prefix = "minatar/"
     names = tuple(f"minatar/{game}" for game in minatar.GAMES)
