@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.deep.own_iqn import OwnIQN
 from tests.deep.own_replay import Prioritised
 from tests.deep.probes import Probe
 
+import edrl.deep
 from edrl.cli.evaluate import Evaluate
 from edrl.cli.train import Train
 from edrl.deep import Agent, Callback, Config, Run, Trained, load, resume, train
@@ -230,3 +232,17 @@ def test_an_agent_that_says_nothing_more_is_chosen_by_its_mean_and_logs_its_loss
     head, *rows = (run.out / "metrics.csv").read_text().splitlines()
     assert head == "step,episodes,score,length,epsilon,loss"
     assert len(rows) == 2
+
+
+def test_training_needs_no_plots() -> None:
+    """A cluster's workers may lack fonts and screens: pictures are a callback of the report's."""
+    code = "import sys, edrl.deep; edrl.deep.train, edrl.deep.load; print('matplotlib' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+def test_the_front_door_has_all_that_it_lists() -> None:
+    for name in edrl.deep.__all__:
+        assert getattr(edrl.deep, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        edrl.deep.trian  # noqa: B018
