@@ -18,7 +18,7 @@ class Prioritised(Replay):
     def add(
         self, frame: np.ndarray, action: int, reward: float, terminal: bool, start: bool, lane: int = 0
     ) -> None:
-        self.priorities[self.place(self.added[lane], lane)] = self.highest
+        self.priorities[self.next_place(lane)] = self.highest
         super().add(frame, action, reward, terminal, start, lane)
 
     def sample(self, rng: np.random.Generator, size: int) -> Batch:

@@ -36,7 +36,8 @@ def test_what_an_agent_sees_is_what_it_learns_from(stack: int) -> None:
 class Game:
     """Episodes of three steps; a step scores 5, of which learning sees a clipped 1."""
 
-    frame_shape, frame_dtype, stack, num_actions = (1,), np.float32, 1, 2
+    name, scale, restorable, action_names = "game", 1.0, False, ("left", "right")
+    frame_shape, frame_dtype, stack, num_actions = (1,), np.dtype(np.float32), 1, 2
 
     def __init__(self) -> None:
         self.time = 0
@@ -50,6 +51,14 @@ class Game:
         self.time += 1
         self.played.append(action)
         return Step(np.zeros(1), 1.0, 5.0, self.time == 3, self.time == 3)
+
+    def save(self) -> Any: ...
+
+    def load(self, arrays: Any) -> None: ...
+
+    def render(self) -> Any: ...
+
+    def close(self) -> None: ...
 
 
 def second(observations: np.ndarray) -> np.ndarray:

@@ -25,7 +25,9 @@ _HEIGHT = 320  # pixels of a picture
 
 @dataclass(frozen=True)
 class Play:
-    """Play an episode with a trained agent and film it: the game, and the return distribution of each action.
+    """Play an episode with a trained agent and film it.
+
+    The film shows the game, and beside it the return distribution of each action.
 
     Example: `edrl play runs/breakout --video breakout.mp4`.
     """
@@ -83,7 +85,7 @@ class Play:
 def picture(
     game: np.ndarray, returns: Particles, names: tuple[str, ...], action: int, score: float
 ) -> np.ndarray:
-    """The game on the left, on the right the distribution functions of all actions' returns [action, n]: uint8 RGB."""
+    """The game on the left, the distribution functions of returns [action, n] on the right."""
     ordered = Particles(np.asarray(returns.atoms), np.asarray(returns.probs)).sorted()
     atoms, probs = np.asarray(ordered.atoms), np.asarray(ordered.probs)
     # The atoms that carry next to nothing may lie far out.

@@ -33,7 +33,7 @@ class Settings(Config):
     __doc__ = Config.__doc__  # for --help
 
     def __post_init__(self) -> None:
-        """Checked later, as a Config: here the parser would put names of its own before the error."""
+        """Checked later: here the parser would put names of its own before the error."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether the return distributions that an agent has learnt are those of the returns that it gets."""
+"""Whether learnt return distributions are those of the returns that the agent gets."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ CALIBRATION = ("step", *(field.name for field in dataclasses.fields(Calibration)
 
 
 class Returns:
-    """Watches an agent play; keeps observations, actions, and the discounted returns that followed."""
+    """Watches an agent play; keeps moments and the discounted returns that followed."""
 
     def __init__(self, gamma: float, every: int = 10):
         self._gamma, self._every = gamma, every

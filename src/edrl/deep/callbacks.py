@@ -1,4 +1,4 @@
-"""What watches a run: rows of metrics, evaluations, checkpoints, TensorBoard, and what users add."""
+"""What watches a run: metrics, evaluations, checkpoints, TensorBoard, and what users add."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
     from edrl.deep.run import Run
 
-Row = Mapping[str, float | str]
+Row = Mapping[str, int | float | str]
 """Numbers by their columns; an empty text where there is none."""
+
+Event = Literal[
+    "on_begin", "on_step", "on_log", "on_play", "on_evaluation", "on_checkpoint", "on_end"
+]
+"""What callbacks are told."""
 
 _MOST_BEYOND = 0.5
 _BEYOND = "most returns to learn from lie beyond the support of c51, and count as its ends"
@@ -90,45 +95,6 @@ class Callback:
         """Go back to what `save` gave; `arrays` is empty if there was no such callback."""
 
 
-class Callbacks(Callback):
-    """Several callbacks, told one after the other."""
-
-    def __init__(self, callbacks: Sequence[Callback]) -> None:
-        self.by_name = {callback.name: callback for callback in callbacks}
-        if len(self.by_name) < len(callbacks):
-            names = sorted(callback.name for callback in callbacks)
-            raise fail("callbacks", names, "each must have a `name` of its own")
-        self._each = tuple(callbacks)
-
-    def on_begin(self, run: Run) -> None:
-        for callback in self._each:
-            callback.on_begin(run)
-
-    def on_step(self, run: Run) -> None:
-        for callback in self._each:
-            callback.on_step(run)
-
-    def on_log(self, run: Run, row: Row) -> None:
-        for callback in self._each:
-            callback.on_log(run, row)
-
-    def on_play(self, run: Run, moment: Moment) -> None:
-        for callback in self._each:
-            callback.on_play(run, moment)
-
-    def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
-        for callback in self._each:
-            callback.on_evaluation(run, evaluation)
-
-    def on_checkpoint(self, run: Run) -> None:
-        for callback in self._each:
-            callback.on_checkpoint(run)
-
-    def on_end(self, run: Run) -> None:
-        for callback in self._each:
-            callback.on_end(run)
-
-
 class Log(Callback):
     """Makes a row of metrics every `log_every` steps: means since the last one."""
 
@@ -139,12 +105,12 @@ class Log(Callback):
         row = self._row(run)
         run.state.since_log.clear()
         counters.logged = run.step
-        run.callbacks.on_log(run, row)
+        run.tell("on_log", row)
         _check(run, row)
 
-    def _row(self, run: Run) -> dict[str, float | str]:
+    def _row(self, run: Run) -> Row:
         since, losses = run.state.since_log, run.state.since_log.mean_losses()
-        row: dict[str, float | str] = {
+        row: dict[str, int | float | str] = {
             "step": run.step,
             "episodes": run.state.counters.episodes,
             "score": _mean(since.played.scores),
@@ -165,7 +131,7 @@ class Log(Callback):
         return {name: float(found[name]) for name in run.agent.diagnostics}
 
 
-def _check(run: Run, row: Mapping[str, float | str]) -> None:
+def _check(run: Run, row: Row) -> None:
     """Whether learning goes as it should."""
     if float(row.get("beyond_support", 0.0)) > _MOST_BEYOND:
         warnings.warn(f"{_BEYOND}: choose another support", stacklevel=2)
@@ -181,13 +147,13 @@ class Evaluate(Callback):
         if run.evaluation_due:
             # A long one must not keep a run from saving in the seconds that clusters leave it.
             with contextlib.suppress(_BrokenOff), run.saved_if_it_fails():
-                run.callbacks.on_evaluation(run, self._evaluate(run))
+                run.tell("on_evaluation", self._evaluate(run))
 
     def _evaluate(self, run: Run) -> Evaluation:
         def watch(moment: Moment) -> None:
             if run.interrupted():
                 raise _BrokenOff
-            run.callbacks.on_play(run, moment)
+            run.tell("on_play", moment)
 
         config, seed = run.config, mixed_seed(run.config.seed, run.step)
         environment = run.source.with_seed(seed)
@@ -260,5 +226,5 @@ class TensorBoard(Callback):
         return self._board
 
 
-def _mean(numbers: Sequence[float] | np.ndarray) -> float | str:
+def _mean(numbers: Sequence[int | float] | np.ndarray) -> float | str:
     return float(np.mean(numbers)) if len(numbers) else ""

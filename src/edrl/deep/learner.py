@@ -25,7 +25,7 @@ Seed: TypeAlias = UInt32[AnyArray, "2"]
 
 def seed_of(stream: int, number: int) -> Seed:
     """The seed with a number in a stream of random numbers."""
-    return np.array([stream, number % 2**32], np.uint32)
+    return np.array([stream % 2**32, number % 2**32], np.uint32)
 
 
 def _key(seed: Seed) -> Key:

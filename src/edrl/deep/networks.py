@@ -1,4 +1,4 @@
-"""Networks: from observations to raw outputs [batch, action, output], as pure functions of parameters.
+"""Networks: pure functions from parameters and observations to outputs [batch, action, output].
 
 Convolutions are written as matrix products of patches: XLA runs those, and above all their weight
 gradients, faster on CPUs than its own convolutions. Weights and biases are uniform in
@@ -21,7 +21,7 @@ from edrl.deep.types import AnyArray, Observations
 
 NetworkName = Literal["nature", "nips", "minatar", "mlp"]
 
-# Beyond so many pixels MinAtar's one small convolution leaves millions of weights to the next layer.
+# In larger images MinAtar's one small convolution leaves millions of weights to the next layer.
 _LARGEST_MINATAR = 32
 _HEAD = 2  # layers: the last hidden one, and the outputs
 
@@ -113,7 +113,7 @@ class Network(eqx.Module):
 
 
 def network_for(
-    name: NetworkName,
+    name: str,
     observation_shape: Sequence[int],
     num_actions: int,
     num_outputs: int,

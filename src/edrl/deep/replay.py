@@ -76,6 +76,10 @@ class Replay:
         """Where the entries of some times are."""
         return lanes * self.length + times % self.length
 
+    def next_place(self, lane: int) -> int:
+        """Where the next entry of a lane goes."""
+        return lane * self.length + int(self.added[lane]) % self.length
+
     def add(
         self,
         frame: Shaped[np.ndarray, "..."],
@@ -86,7 +90,7 @@ class Replay:
         lane: int = 0,
     ) -> None:
         """Add a frame, the action taken on it, its reward, and whether the return ended with it."""
-        place = self.place(self.added[lane], lane)
+        place = self.next_place(lane)
         self.frames[place] = frame
         self.actions[place] = action
         self.rewards[place] = reward

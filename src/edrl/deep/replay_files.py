@@ -15,7 +15,7 @@ _FIELDS = ("frames", "actions", "rewards", "terminals", "starts")
 
 @dataclass
 class ReplayFiles:
-    """The files of a replay memory, oldest first: name, times [lane] after its last entries, checksum."""
+    """The files of a replay memory, oldest first: name, times after its last entries, checksum."""
 
     directory: Path
     files: list[tuple[str, Int[np.ndarray, " lane"], str]] = field(default_factory=list)

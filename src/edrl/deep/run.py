@@ -18,7 +18,7 @@ from edrl.core.check import check_directory, fail
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
-from edrl.deep.callbacks import Calibrate, Callback, Callbacks, Checkpoints, Evaluate, Log
+from edrl.deep.callbacks import Calibrate, Callback, Checkpoints, Evaluate, Event, Log
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, EnvironmentSource
 from edrl.deep.environments.source import mixed_seed
@@ -83,11 +83,9 @@ class Run:
         )
         self.tables = Tables(self.out, self.agent.diagnostics)
         self._timing = Timing(self.out)
-        self.callbacks = Callbacks(
-            [
-                Log(), Evaluate(), Calibrate(config.gamma), self.tables, *callbacks,
-                Checkpoints(), self._timing,
-            ]
+        self.callbacks = (
+            Log(), Evaluate(), Calibrate(config.gamma), self.tables, *callbacks, Checkpoints(),
+            self._timing,
         )  # fmt: skip
         self.state = RunState(
             learner=new_learner(self.agent, self.adam, jax.random.key(config.seed)),
@@ -99,7 +97,7 @@ class Run:
             rng=np.random.default_rng(config.seed),
             counters=Counters(),
             since_log=SinceLog(),
-            callbacks=self.callbacks.by_name,
+            callbacks=_by_name(self.callbacks),
         )  # fmt: skip
         self._replay_files = ReplayFiles(self.out / "replay")
         self._whole = True  # whether it can be saved: not in the middle of a step
@@ -120,6 +118,11 @@ class Run:
     def finished(self) -> bool:
         """Whether nothing is left to do: all steps are made, and the last evaluation too."""
         return self.step >= self.config.steps and not self.evaluation_due
+
+    def tell(self, event: Event, *given: object) -> None:
+        """Tell every callback, one after the other, what has happened."""
+        for callback in self.callbacks:
+            getattr(callback, event)(self, *given)
 
     def begin(self) -> None:
         """Make the directory, the first observations and the first checkpoint."""
@@ -211,7 +214,7 @@ class Run:
         checkpoint.save(
             self.out, checkpoint.Checkpoint(self.step, self.finished, identity, arrays, files)
         )
-        self.callbacks.on_checkpoint(self)
+        self.tell("on_checkpoint")
 
     def load(self, path: Path) -> None:
         """Continue from a checkpoint."""
@@ -238,6 +241,14 @@ class Run:
             if self._whole:
                 self.save()
             raise
+
+
+def _by_name(callbacks: Sequence[Callback]) -> dict[str, Callback]:
+    named = {callback.name: callback for callback in callbacks}
+    if len(named) < len(callbacks):
+        names = sorted(callback.name for callback in callbacks)
+        raise fail("callbacks", names, "each must have a `name` of its own")
+    return named
 
 
 def _but_for_steps(text: str) -> str:

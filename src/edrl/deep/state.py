@@ -6,7 +6,7 @@ generator, or an object with `save() -> dict of arrays` and `load(dict of arrays
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,9 @@ class Stateful(Protocol):
     def save(self) -> Arrays: ...
 
     def load(self, arrays: Arrays) -> None: ...
+
+
+Leaf: TypeAlias = ArrayLike | np.random.Generator | Stateful
 
 
 @jax.tree_util.register_dataclass
@@ -99,7 +102,7 @@ def to_arrays(tree: PyTree) -> Arrays:
 def from_arrays(tree: Tree, arrays: Arrays) -> Tree:
     """A tree like this one, with what `to_arrays` saved; objects in it are loaded in place."""
 
-    def loaded(path: tuple[jax.tree_util.KeyEntry, ...], leaf: ArrayLike) -> object:
+    def loaded(path: tuple[jax.tree_util.KeyEntry, ...], leaf: Leaf) -> object:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         if isinstance(leaf, Stateful):
             leaf.load(_below(arrays, f"{name}/"))

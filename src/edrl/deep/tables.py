@@ -29,7 +29,7 @@ TIMING = ("step", "seconds")
 
 
 class Tables(Callback):
-    """Writes rows of metrics, evaluations and calibrations; an evaluation counts once it is here."""
+    """Writes rows of metrics and evaluations; an evaluation counts once its row is written."""
 
     def __init__(self, out: Path, diagnostics: tuple[str, ...]) -> None:
         self._out = out

@@ -1,4 +1,4 @@
-"""Training: a run from its beginning, or from a checkpoint, to its end; it can be stopped anytime."""
+"""Training: a run from its beginning, or from a checkpoint, to its end."""
 
 import contextlib
 import dataclasses
@@ -116,17 +116,17 @@ def _load(run: Run, older: bool) -> None:
 def _to_the_end(run: Run) -> Run:
     with _until_interrupted() as interrupted:
         run.interrupted = interrupted
-        run.callbacks.on_begin(run)
+        run.tell("on_begin")
         try:
             while not run.finished:
                 if not run.evaluation_due:
                     with run.saved_if_it_fails():
                         run.advance()
-                run.callbacks.on_step(run)
+                run.tell("on_step")
                 if interrupted() and not run.finished:
                     raise KeyboardInterrupt(interrupted())
         finally:
-            run.callbacks.on_end(run)
+            run.tell("on_end")
     return run
 
 

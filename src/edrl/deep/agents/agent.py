@@ -1,7 +1,7 @@
 """What an agent is: four pure functions of (parameters, data, key)."""
 
 import abc
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -17,9 +17,10 @@ from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, P
 
 
 class Agent(eqx.Module):
-    """How returns are represented, compared and learnt; the optimiser, replay and acting are written elsewhere.
+    """How returns are represented, compared and learnt.
 
-    To add an agent, write a class with `build`, `init`, `returns` and `loss`. Compiled functions take an agent as an
+    The optimiser, replay memory and acting are written once, elsewhere. To add an agent, write a
+    class with `build`, `init`, `returns` and `loss`. Compiled functions take an agent as an
     argument, so every field that holds no array is marked with `eqx.field(static=True)`.
     """
 
@@ -32,7 +33,7 @@ class Agent(eqx.Module):
 
     @classmethod
     @abc.abstractmethod
-    def build(cls, config: Config, environment: Environment) -> Self:
+    def build(cls, config: Config, environment: Environment) -> "Agent":
         """The agent that a config describes, for the frames and actions of an environment."""
 
     @abc.abstractmethod

@@ -12,7 +12,7 @@ from edrl.deep.config import Config
 from edrl.deep.environments import Environment, observation_shape
 from edrl.deep.networks import Network, dense_layer, network_for
 from edrl.deep.replay import Batch
-from edrl.deep.types import Key, Losses, Observations, Parameters
+from edrl.deep.types import AnyArray, Key, Losses, Observations, Parameters
 
 
 class IQN(Agent):
@@ -34,7 +34,7 @@ class IQN(Agent):
         return {"network": self.network.init(network), "embedding": embedding}
 
     def quantiles(
-        self, parameters: Parameters, observations: Observations, taus: Float[Array, "batch n"]
+        self, parameters: Parameters, observations: Observations, taus: Float[AnyArray, "batch n"]
     ) -> Float[Array, "batch action n"]:
         """Features of the observation times features of the levels, through the network's head."""
         cosines = jnp.cos(jnp.pi * jnp.arange(1, 65) * taus[..., None])

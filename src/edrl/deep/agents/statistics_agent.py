@@ -1,6 +1,6 @@
 """Any statistics with any imputation, from DQN to ER-DQN (Section 5.3, Appendix D)."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ _FAR = 1e6  # beyond the returns of every environment
 
 
 class StatisticsAgent(Agent):
-    """A family of statistics, which knows how to impute, and a network that puts out their values."""
+    """A family of statistics, which knows how to impute, and a network for their values."""
 
     family: Statistics
     network: Network
@@ -35,7 +35,7 @@ class StatisticsAgent(Agent):
     @classmethod
     def build(
         cls, config: Config, environment: Environment, family: Statistics | None = None
-    ) -> Self:
+    ) -> "StatisticsAgent":
         """The config's agent; `family` replaces its statistics."""
         family = config.family() if family is None else family
         shape, actions = observation_shape(environment), environment.num_actions

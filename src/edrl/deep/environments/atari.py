@@ -1,4 +1,4 @@
-"""Atari 2600 games through the Arcade Learning Environment, with the paper's (DQN's) preprocessing."""
+"""Atari 2600 games through the Arcade Learning Environment, preprocessed as in the paper."""
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from edrl.deep.environments.environment import (
 from edrl.deep.environments.resize import AreaResize
 
 _NAMES = """
-alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider berzerk bowling boxing breakout
-centipede chopper_command crazy_climber defender demon_attack double_dunk enduro fishing_derby freeway frostbite gopher
-gravitar hero ice_hockey jamesbond kangaroo krull kung_fu_master montezuma_revenge ms_pacman name_this_game phoenix
-pitfall pong private_eye qbert riverraid road_runner robotank seaquest skiing solaris space_invaders star_gunner
-surround tennis time_pilot tutankham up_n_down venture video_pinball wizard_of_wor yars_revenge zaxxon
+alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider berzerk bowling
+boxing breakout centipede chopper_command crazy_climber defender demon_attack double_dunk enduro
+fishing_derby freeway frostbite gopher gravitar hero ice_hockey jamesbond kangaroo krull
+kung_fu_master montezuma_revenge ms_pacman name_this_game phoenix pitfall pong private_eye qbert
+riverraid road_runner robotank seaquest skiing solaris space_invaders star_gunner surround tennis
+time_pilot tutankham up_n_down venture video_pinball wizard_of_wor yars_revenge zaxxon
 """
 GAMES = tuple(_NAMES.split())
 """The 57 games of the paper's table, by their names there."""
@@ -33,20 +34,26 @@ NOOP = 0
 class Atari:
     """One game with action repeat 4, grey 84x84 frames and rewards clipped to ±1.
 
-    - A frame is the elementwise maximum of the last two of the 4 raw grey screens, shrunk by area interpolation: the
-      same to the bit as from Gymnasium's `AtariPreprocessing` and from ale-py's `AtariVectorEnv`. If the game ends
-      during the 4, unread screens are missing from its last frame, as there; nothing is learnt from that frame.
-    - `score` is the sum of the game's points over the 4 screens, `reward` that sum clipped to [-1, 1].
+    - A frame is the elementwise maximum of the last two of the 4 raw grey screens, shrunk by area
+      interpolation: the same to the bit as from Gymnasium's `AtariPreprocessing` and from ale-py's
+      `AtariVectorEnv`. If the game ends during the 4, unread screens are missing from its last
+      frame, as there; nothing is learnt from that frame.
+    - `score` is the sum of the game's points over the 4 screens, `reward` that sum clipped to [-1,
+      1].
     - A lost life is terminal, but the episode goes on.
-    - An episode starts with 1 to `noop_max` raw no-ops and without a press of FIRE. It is truncated at the end of the
-      step in which it reaches `max_frames` raw frames, no-ops included: 27,000 steps for the usual 108,000.
-    - The minimal action set. `sticky` repeats the last action with probability 0.25 (Machado et al., 2018).
+    - An episode starts with 1 to `noop_max` raw no-ops and without a press of FIRE. It is truncated
+      at the end of the step in which it reaches `max_frames` raw frames, no-ops included: 27,000
+      steps for the usual 108,000.
+    - The minimal action set. `sticky` repeats the last action with probability 0.25 (Machado et
+      al., 2018).
 
-    Seeds mean what they mean to ale-py's Gymnasium environment: the same no-ops, the same sticky actions.
+    Seeds mean what they mean to ale-py's Gymnasium environment: the same no-ops, the same sticky
+    actions.
 
-    ALE's own snapshots leave out the video chip's place within the frame, and Berzerk, Q*bert and Yars' Revenge go on
-    differently after them. So a saved state holds ALE's snapshot of the moment before the episode, which is exact, and
-    the actions since; `load` plays them again, about 0.6 ms for each.
+    ALE's own snapshots leave out the video chip's place within the frame, and Berzerk, Q*bert and
+    Yars' Revenge go on differently after them. So a saved state holds ALE's snapshot of the moment
+    before the episode, which is exact, and the actions since; `load` plays them again, about 0.6 ms
+    for each.
     """
 
     stack = 4
@@ -171,7 +178,7 @@ class Atari:
         self._screens[1] = 0
 
     def _repeat(self, action: int) -> int:
-        """Act 4 times, leave the maximum of the last two screens in the first buffer, return the points."""
+        """Act 4 times; leaves the maximum of the last two screens in the first buffer."""
         ale, act = self._ale, self._actions[action]
         latest, last_but_one = self._screens
         score = 0

@@ -1,6 +1,6 @@
 """What an environment is to an agent, and what all environments here share."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,8 +17,9 @@ class Step(NamedTuple):
     ended: bool  # the episode ends here, terminal or truncated: reset() must follow
 
 
+@runtime_checkable
 class Environment(Protocol):
-    """One environment on the host. An observation is the last `stack` frames; whoever needs it stacks them."""
+    """One environment on the host. An observation is the last `stack` frames."""
 
     name: str
     frame_shape: tuple[int, ...]
@@ -42,7 +43,7 @@ class Environment(Protocol):
         """The complete state, random generators included, as arrays of numbers."""
 
     def load(self, state: dict[str, np.ndarray]) -> None:
-        """Go to a saved state; if `restorable`, every later step is then the same to the last bit."""
+        """Go to a saved state; if `restorable`, every later step is the same to the last bit."""
 
     def close(self) -> None:
         """Let go of windows and memory."""
@@ -58,7 +59,7 @@ def check_step(action: int, num_actions: int, running: bool) -> None:
     """Whether `step(action)` may be called now."""
     if not running:
         raise RuntimeError(
-            "no episode is running: call reset() before the first step and after each that ended one"
+            "no episode is running: call reset() before the first step and after one that ended it"
         )
     if not 0 <= action < num_actions:
         raise fail("action", action, f"it must be a whole number from 0 to {num_actions - 1}")
@@ -91,7 +92,7 @@ def array_to_text(array: np.ndarray) -> str:
 
 
 def generator_to_array(generator: np.random.Generator) -> np.ndarray:
-    """The state of a PCG64 generator, uint64 [6]: 128 bits of state and of increment in halves, a spare 32-bit draw."""
+    """The state of a PCG64 generator: state and increment in halves, and a spare 32-bit draw."""
     state: dict[str, Any] = dict(generator.bit_generator.state)
     words = [part for number in state["state"].values() for part in divmod(number, 2**64)]
     return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)

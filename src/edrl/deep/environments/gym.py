@@ -13,14 +13,16 @@ from edrl.deep.environments.environment import Step, check_saved_name, check_ste
 
 
 class Gymnasium:
-    """A Gymnasium environment, by its id or as an object (which is used as it is, wrappers and all).
+    """A Gymnasium environment, by its id or as an object (which is used as it is, wrappers and
+    all).
 
-    Frames are uint8 if the observations are, otherwise float32; a discrete observation becomes a one-hot vector.
-    Terminated means terminal, truncated only ended.
+    Frames are uint8 if the observations are, otherwise float32; a discrete observation becomes a
+    one-hot vector. Terminated means terminal, truncated only ended.
 
-    Gymnasium has no way to save an environment, so resumption is not exact. A saved state is the number of episodes
-    begun; after `load` the interrupted episode is lost and `reset` must start the next one. Each episode has a seed of
-    its own, so the episodes after a resumption start as they would have without the interruption.
+    Gymnasium has no way to save an environment, so resumption is not exact. A saved state is the
+    number of episodes begun; after `load` the interrupted episode is lost and `reset` must start
+    the next one. Each episode has a seed of its own, so the episodes after a resumption start as
+    they would have without the interruption.
     """
 
     stack = 1
@@ -37,10 +39,10 @@ class Gymnasium:
 
         actions, observations = self._env.action_space, self._env.observation_space
         if not isinstance(actions, Discrete):
-            right = "the agents here choose among finitely many actions, so it must be gymnasium.spaces.Discrete"
+            right = "agents choose among finitely many actions: it must be spaces.Discrete"
             raise fail(f"action space of {self.name}", actions, right)
         if not isinstance(observations, Box | Discrete):
-            right = "it must be Box or Discrete (gymnasium.wrappers.FlattenObservation makes a Box of others)"
+            right = "it must be Box or Discrete (gymnasium.wrappers.FlattenObservation makes a Box)"
             raise fail(f"observation space of {self.name}", observations, right)
         self._first_action = int(actions.start)
         self.num_actions = int(actions.n)
@@ -60,7 +62,7 @@ class Gymnasium:
         return tuple(str(int(actions.start) + number) for number in range(int(actions.n)))
 
     def reset(self) -> np.ndarray:
-        """Start an episode with a seed drawn from the environment's seed and the number of the episode."""
+        """Start an episode; its seed is drawn from the environment's and the episode's number."""
         words = np.random.SeedSequence([self._seed, self._episodes]).generate_state(1)
         observation, _ = self._env.reset(seed=int(words[0]))
         self._episodes += 1
@@ -84,7 +86,7 @@ class Gymnasium:
     def render(self) -> np.ndarray:
         """The picture that the environment draws in the mode rgb_array."""
         if self._env.render_mode != "rgb_array":
-            right = "only an environment made with 'rgb_array' can be drawn (for an id: register it with it in kwargs)"
+            right = "it must be 'rgb_array' (for an id: register it with that in kwargs)"
             raise fail(f"render_mode of {self.name}", self._env.render_mode, right)
         try:
             return np.asarray(self._env.render(), np.uint8)
@@ -122,10 +124,10 @@ class Gymnasium:
 
 
 def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:
-    """Evaluations, other lanes and resumed runs play environments of their own, with other running averages."""
+    """Evaluations and other lanes would play with other running averages than the agent learnt."""
     while isinstance(env, gymnasium.Wrapper):
         if type(env).__name__ in ("NormalizeObservation", "NormalizeReward"):
-            right = "it adapts to what it sees, and evaluations would see something else: scale by fixed numbers"
+            right = "it adapts to what it sees, and evaluations see others: scale by fixed numbers"
             raise fail(
                 f"wrapper of {name}",
                 type(env).__name__,
@@ -142,7 +144,7 @@ def _as_number(reward: Any) -> float:
 
 
 def registered(name: str) -> gymnasium.envs.registration.EnvSpec:
-    """What Gymnasium knows about an id, which may be "module:id" if importing the module registers it."""
+    """What Gymnasium knows about an id, or about "module:id", if the module registers it."""
     module, _, identity = name.rpartition(":")
     if module:
         importlib.import_module(module)

@@ -31,9 +31,10 @@ CELL = 16  # side of a rendered cell in pixels
 class MinAtar:
     """One game with frames uint8 `[10, 10, channels]` of zeros and ones, and rewards as they are.
 
-    As in MinAtar's paper, actions are sticky with probability 0.1 and the difficulty ramps up where the game knows
-    that. The action set is the game's minimal one (version 1 of MinAtar's Gymnasium environments), so that no two
-    actions are the same. Games end only by themselves; Freeway's clock is a terminal to MinAtar and so here.
+    As in MinAtar's paper, actions are sticky with probability 0.1 and the difficulty ramps up where
+    the game knows that. The action set is the game's minimal one (version 1 of MinAtar's Gymnasium
+    environments), so that no two actions are the same. Games end only by themselves; Freeway's
+    clock is a terminal to MinAtar and so here.
     """
 
     stack = 1
@@ -57,7 +58,7 @@ class MinAtar:
         self.frame_shape: tuple[int, ...] = tuple(self._game.state_shape())
 
     def reset(self) -> np.ndarray:
-        """Start an episode; the action that may stick to its first step is, as in MinAtar, the last one's."""
+        """Start an episode; as in MinAtar, the last one's action may stick to its first step."""
         self._game.reset()
         self._running = True
         return self._frame()
@@ -77,7 +78,7 @@ class MinAtar:
         return COLOURS[highest].repeat(CELL, axis=0).repeat(CELL, axis=1)
 
     def save(self) -> dict[str, np.ndarray]:
-        """All attributes of the game, arrays as they are and the rest as JSON, and its random generator."""
+        """The attributes of the game (as JSON if they are no arrays) and its random generator."""
         attributes = {name: value for name, value in vars(self._game).items() if name != "random"}
         arrays = {
             name: value.copy()
@@ -128,7 +129,7 @@ class MinAtar:
 
 
 def _game_class(game: str) -> Any:
-    """MinAtar's class of a game, from its file: to import all of MinAtar takes seconds, for what it draws with."""
+    """MinAtar's class of a game, from its file: to import all of MinAtar takes seconds."""
     package = importlib.util.find_spec("minatar")
     if package is None or package.origin is None:
         raise missing("minatar", "minatar")

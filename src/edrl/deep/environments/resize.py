@@ -4,10 +4,11 @@ import numpy as np
 
 
 class AreaResize:
-    """Shrinks uint8 images `[height, width]` to `[size, size]`, to the bit as OpenCV's INTER_AREA does.
+    """Shrinks uint8 images `[height, width]` to `[size, size]`, to the bit as OpenCV's INTER_AREA
+    does.
 
-    Sums are taken in float32, along rows first and from left to right, then down: where a mean lies halfway between
-    two grey levels the order decides which one it becomes.
+    Sums are taken in float32, along rows first and from left to right, then down: where a mean lies
+    halfway between two grey levels the order decides which one it becomes.
     """
 
     def __init__(self, height: int, width: int, size: int) -> None:
@@ -27,10 +28,11 @@ class AreaResize:
 
 
 def _covered(pixels: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pixels that each of `cells` equal parts of a line covers, and their shares of it, both [tap, cell].
+    """The pixels that each of `cells` equal parts of a line covers, and their shares of it, both
+    [tap, cell].
 
-    In units in which a pixel is `cells` long and a cell `pixels`, all overlaps are whole numbers. Cells that cover
-    fewer pixels than others have shares of 0.
+    In units in which a pixel is `cells` long and a cell `pixels`, all overlaps are whole numbers.
+    Cells that cover fewer pixels than others have shares of 0.
     """
     left = np.arange(cells) * pixels
     index = left // cells + np.arange(-(-pixels // cells) + 1)[:, None]

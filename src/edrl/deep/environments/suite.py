@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from edrl.core.check import check_count, fail
 from edrl.deep.environments import atari, minatar
@@ -22,6 +22,7 @@ class Scores(NamedTuple):
     human: float | None = None
 
 
+@runtime_checkable
 class Suite(Protocol):
     """Environments by name."""
 
@@ -57,7 +58,7 @@ class _Atari:
 
 
 class _MinAtar:
-    """The five games; their random scores are means of 1,000 episodes (benchmarks/random_scores.py)."""
+    """The five games; benchmarks/random_scores.py measured their random scores."""
 
     prefix = "minatar/"
     names = tuple(f"minatar/{game}" for game in minatar.GAMES)
