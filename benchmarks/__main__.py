@@ -21,7 +21,10 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"unknown benchmark {sorted(unknown)}: choose from {list(known)}")
     for name in names or NAMES:
-        result = {"machine": machine(), "results": importlib.import_module(f"benchmarks.{name}").run()}
+        result = {
+            "machine": machine(),
+            "results": importlib.import_module(f"benchmarks.{name}").run(),
+        }
         path = Path(__file__).parent / "results" / f"{name}.json"
         path.write_text(json.dumps(result, indent=2) + "\n")
         print(json.dumps(result["results"], indent=2))

@@ -26,7 +26,10 @@ def impute(values: np.ndarray, taus: np.ndarray) -> np.ndarray:
 
 def plain_sweep(mdp: MDP, values: np.ndarray, taus: np.ndarray) -> np.ndarray:
     """One pass of Algorithm 1 over the states, for the policy that always moves forward."""
-    samples = [np.zeros(len(taus)) if mdp.terminal[x] else impute(values[x], taus) for x in range(mdp.num_states)]
+    samples = [
+        np.zeros(len(taus)) if mdp.terminal[x] else impute(values[x], taus)
+        for x in range(mdp.num_states)
+    ]
     new = values.copy()
     for x in range(mdp.num_states):
         if mdp.terminal[x]:
@@ -51,7 +54,11 @@ def plain_steps(mdp: MDP, taus: np.ndarray, steps: int, alpha: float = 0.05) -> 
         samples = np.zeros(len(taus)) if mdp.terminal[after] else impute(values[after], taus)
         target = mdp.rewards.atoms[x, 0, b, 0] + mdp.gamma * samples
         error = target[None, :] - values[x][:, None]
-        values[x] += 2 * alpha * np.mean(np.where(error > 0, taus[:, None], 1 - taus[:, None]) * error, axis=1)
+        values[x] += (
+            2
+            * alpha
+            * np.mean(np.where(error > 0, taus[:, None], 1 - taus[:, None]) * error, axis=1)
+        )
         x = 0 if mdp.terminal[after] else after
     return values
 
@@ -74,8 +81,14 @@ def run() -> dict[str, Any]:
         for family in families:
             plain_steps(mdp, np.asarray(family.taus), few_steps)
 
-    dp = side_by_side(lambda: [evaluate(mdp, 0, family) for family in families] and None, plain_dp, repeat=3)
-    td = side_by_side(lambda: [learn(mdp, family, 0, steps=STEPS) for family in families] and None, plain_td, rounds=3)
+    dp = side_by_side(
+        lambda: [evaluate(mdp, 0, family) for family in families] and None, plain_dp, repeat=3
+    )
+    td = side_by_side(
+        lambda: [learn(mdp, family, 0, steps=STEPS) for family in families] and None,
+        plain_td,
+        rounds=3,
+    )
     return {
         "EDRL by DP to 1e-9, K in {1,3,5,7,9}": _scaled(dp, float(np.mean(sweeps)) / few_sweeps),
         "EDRL by TD, 30,000 steps, K in {1,3,5,7,9}": _scaled(td, STEPS / few_steps),
@@ -85,4 +98,6 @@ def run() -> dict[str, Any]:
 
 def _scaled(result: dict[str, float], factor: float) -> dict[str, float]:
     keys = ("theirs_seconds", "times_faster", "times_faster_least", "times_faster_most")
-    return {key: value * factor if key in keys else value for key, value in result.items()} | {"scaled_by": factor}
+    return {key: value * factor if key in keys else value for key, value in result.items()} | {
+        "scaled_by": factor
+    }

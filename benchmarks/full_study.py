@@ -33,7 +33,10 @@ def run() -> dict[str, Any]:
     speed = training["results"]["atari, one core"]["ours, er-dqn"]["steps_per_second"]
     evaluation = CONFIG.steps // CONFIG.evaluate_every * CONFIG.evaluate_steps
     cpu_hours = (CONFIG.steps / speed + evaluation * (step + _act_seconds())) / 3600
-    act, update = GPU["act_milliseconds"] / 1e3, GPU["update_milliseconds"] / 1e3 / CONFIG.update_every
+    act, update = (
+        GPU["act_milliseconds"] / 1e3,
+        GPU["update_milliseconds"] / 1e3 / CONFIG.update_every,
+    )
 
     def hours_on_gpu(act: float, update: float) -> float:
         return (CONFIG.steps * (step + act + update) + evaluation * (step + act)) / 3600
@@ -46,7 +49,10 @@ def run() -> dict[str, Any]:
     return {
         "runs": RUNS,
         "agent_steps": {"training": CONFIG.steps, "evaluation": evaluation},
-        "measured": {"environment_steps_per_second": 1 / step, "training_steps_per_second_on_one_core": speed},
+        "measured": {
+            "environment_steps_per_second": 1 / step,
+            "training_steps_per_second_on_one_core": speed,
+        },
         "assumed": GPU,
         "one_run": {
             "core_hours_on_cpu": cpu_hours,

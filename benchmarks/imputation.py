@@ -15,7 +15,9 @@ from edrl.core.imputation.scipy_reference import solve_rows
 def consistent_values(family: Expectiles, batch: int, seed: int = 0) -> np.ndarray:
     """The expectiles of random distributions."""
     rng = np.random.default_rng(seed)
-    return np.asarray(family.evaluate(Particles(rng.normal(size=(batch, 32)), rng.dirichlet(np.ones(32), batch))))
+    return np.asarray(
+        family.evaluate(Particles(rng.normal(size=(batch, 32)), rng.dirichlet(np.ones(32), batch)))
+    )
 
 
 def against_scipy() -> dict[str, Any]:
@@ -26,11 +28,16 @@ def against_scipy() -> dict[str, Any]:
         on_device = jnp.asarray(values)
         impute = jax.jit(family.impute)
         result = side_by_side(
-            lambda: impute(on_device).atoms, lambda: solve_rows(family, values, "root"), rounds=7, repeat=200
+            lambda: impute(on_device).atoms,
+            lambda: solve_rows(family, values, "root"),
+            rounds=7,
+            repeat=200,
         )
         many = consistent_values(family, 300, seed=1)
         atoms, success = solve_rows(family, many, "root")
-        scipy_error = np.abs(np.asarray(family.evaluate(Particles(atoms))) - many).max(-1) / np.ptp(many, axis=-1)
+        scipy_error = np.abs(np.asarray(family.evaluate(Particles(atoms))) - many).max(-1) / np.ptp(
+            many, axis=-1
+        )
         our_error = np.abs(np.asarray(family.residual(many))).max(-1) / np.ptp(many, axis=-1)
     return {
         **result,
@@ -54,7 +61,9 @@ def growth() -> dict[str, Any]:
             on_device = jnp.asarray(values, jnp.float32)
             impute = jax.jit(family.impute)
             jax.block_until_ready(impute(on_device))
-            times.append(float(np.median([seconds(lambda: impute(on_device), 20) for _ in range(7)])))  # noqa: B023
+            times.append(
+                float(np.median([seconds(lambda: impute(on_device), 20) for _ in range(7)]))
+            )  # noqa: B023
         k_log_k = (sizes[-1] * np.log(sizes[-1])) / (sizes[0] * np.log(sizes[0]))
         rows[kind] = {
             "sizes": sizes,
@@ -78,9 +87,14 @@ def quick_entropy() -> dict[str, Any]:
         spread = np.ptp(values, axis=-1, keepdims=True)
         rows = jnp.asarray(values + noise * spread * rng.normal(size=values.shape), jnp.float32)
         impute, impute_fully = jax.jit(quick.impute), jax.jit(full.impute)
-        residuals = [np.abs(np.asarray(family.residual(rows))).max(-1) / spread[:, 0] for family in (quick, full)]
+        residuals = [
+            np.abs(np.asarray(family.residual(rows))).max(-1) / spread[:, 0]
+            for family in (quick, full)
+        ]
         found[f"noise {noise:g}"] = {
-            **side_by_side(lambda: impute(rows).atoms, lambda: impute_fully(rows).atoms, rounds=7, repeat=20),  # noqa: B023
+            **side_by_side(
+                lambda: impute(rows).atoms, lambda: impute_fully(rows).atoms, rounds=7, repeat=20
+            ),  # noqa: B023
             **{
                 f"{which}_residual_{name}": float(np.quantile(residual, share))
                 for which, residual in zip(("quick", "full"), residuals, strict=True)

@@ -31,7 +31,9 @@ def one(states: int) -> None:
     small = problems.garnet(0, states=100, actions=4, branching=5, gamma=0.95)
     imputed_backup(small, 0, family, values[:100])
     before = _kilobytes("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here: building the MDP had one, too
+    Path("/proc/self/clear_refs").write_text(
+        "5"
+    )  # the peak is counted from here: building the MDP had one, too
     values = imputed_backup(mdp, 0, family, values)
     times = [seconds(lambda: imputed_backup(mdp, 0, family, values)) for _ in range(3)]
     after = _kilobytes("VmHWM")
@@ -53,6 +55,8 @@ def run() -> dict[str, Any]:
     return {
         "rows": rows,
         "microseconds_a_transition": [1e6 * row["seconds"] / row["transitions"] for row in rows],
-        "kilobytes_a_transition": [1024 * row["peak_megabytes"] / row["transitions"] for row in rows],
+        "kilobytes_a_transition": [
+            1024 * row["peak_megabytes"] / row["transitions"] for row in rows
+        ],
         "exponent_of_time": exponent(transitions, [row["seconds"] for row in rows]),
     }

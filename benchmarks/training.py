@@ -25,7 +25,10 @@ OURS, PEERS, DOPAMINE = (
 )
 Command = tuple[Path, str, *tuple[str, ...]]
 """Whose Python, which module of benchmarks.peers, and its arguments after the game."""
-_OURS: dict[str, Command] = {"ours, er-dqn": (OURS, "ours", "er-dqn"), "ours, qr-dqn": (OURS, "ours", "qr-dqn")}
+_OURS: dict[str, Command] = {
+    "ours, er-dqn": (OURS, "ours", "er-dqn"),
+    "ours, qr-dqn": (OURS, "ours", "qr-dqn"),
+}
 CONTESTANTS: dict[str, dict[str, Command]] = {
     "atari": {
         **_OURS,
@@ -35,7 +38,9 @@ CONTESTANTS: dict[str, dict[str, Command]] = {
     },
     "minatar": {**_OURS, "sb3-contrib, QR-DQN": (PEERS, "sb3")},
 }
-_PATIENCE = 300.0  # seconds for any answer; the slowest on a busy machine needs a third of it to begin
+_PATIENCE = (
+    300.0  # seconds for any answer; the slowest on a busy machine needs a third of it to begin
+)
 
 
 class Stopped(Exception):
@@ -45,7 +50,9 @@ class Stopped(Exception):
 class Contestant:
     """A process that trains an agent whenever it is told to."""
 
-    def __init__(self, cores: set[int], settings: dict[str, str], game: str, command: Command) -> None:
+    def __init__(
+        self, cores: set[int], settings: dict[str, str], game: str, command: Command
+    ) -> None:
         python, module, *arguments = command
         if not python.exists():
             raise Stopped(f"there is no {python}: `make benchmark-peers` installs it")
@@ -93,14 +100,20 @@ class Contestant:
             limit.cancel()
         code = self._process.wait()
         self._said.seek(0)
-        reason = f"exit code {code}" if code >= 0 else f"ended by signal {-code}; {_PATIENCE:.0f} seconds are its limit"
+        reason = (
+            f"exit code {code}"
+            if code >= 0
+            else f"ended by signal {-code}; {_PATIENCE:.0f} seconds are its limit"
+        )
         raise Stopped("\n".join([reason, *self._said.read().splitlines()[-8:]]))
 
 
 def run() -> dict[str, Any]:
     cores = os.sched_getaffinity(0)
     places = {"one core": {max(cores)}, "all cores": cores}
-    return {f"{game}, {place}": compare(game, places[place]) for game in CONTESTANTS for place in places}
+    return {
+        f"{game}, {place}": compare(game, places[place]) for game in CONTESTANTS for place in places
+    }
 
 
 def compare(game: str, cores: set[int]) -> dict[str, Any]:
@@ -150,8 +163,14 @@ def _summary(name: str, times: dict[str, list[float]], task: Task) -> dict[str, 
     found = {"steps_per_second": task.steps / float(np.median(times[name])), "rounds": task.rounds}
     for rival in () if name in _OURS else _OURS:
         # A rival that stopped early has fewer rounds.
-        ratios = [theirs / ours for theirs, ours in zip(times[name], times.get(rival, []), strict=False)]
+        ratios = [
+            theirs / ours for theirs, ours in zip(times[name], times.get(rival, []), strict=False)
+        ]
         if ratios:
             key = rival.replace(", ", "_").replace("-", "_") + "_times_faster"
-            found |= {key: float(np.median(ratios)), f"{key}_least": min(ratios), f"{key}_most": max(ratios)}
+            found |= {
+                key: float(np.median(ratios)),
+                f"{key}_least": min(ratios),
+                f"{key}_most": max(ratios),
+            }
     return found

@@ -26,7 +26,9 @@ BEGIN, END = "<!-- claims: written by docs/update.py -->", "<!-- end of claims -
 
 def read_claims() -> list[Claim]:
     """The claims as they were last brought in."""
-    return [Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))]
+    return [
+        Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))
+    ]
 
 
 def summary(claims: list[Claim]) -> str:
@@ -60,7 +62,9 @@ def update(report: Path) -> None:
     """Copy what the documentation shows of a complete report."""
     missing = [name for name in EXPERIMENTS if not is_finished(name, report, full=False)]
     if missing:
-        sys.exit(f"{report} lacks what this code measures: {', '.join(missing)}. Run `make reproduce` first.")
+        sys.exit(
+            f"{report} lacks what this code measures: {', '.join(missing)}. Run `make reproduce` first."
+        )
     shutil.copy(report / "claims.json", DOCS / "claims.json")
     shutil.rmtree(DOCS / "tables", ignore_errors=True)
     for name in EXPERIMENTS:

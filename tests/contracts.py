@@ -109,7 +109,11 @@ def every(cases: list[Case]) -> Any:
     """Parametrise a test by `case`; all tests of one family run in one process, which compiles it once."""
     slow = pytest.mark.slow
     params = [
-        pytest.param(case, id=case.name, marks=[pytest.mark.xdist_group(case.name), *([slow] if case.slow else [])])
+        pytest.param(
+            case,
+            id=case.name,
+            marks=[pytest.mark.xdist_group(case.name), *([slow] if case.slow else [])],
+        )
         for case in cases
     ]
     return pytest.mark.parametrize("case", params)

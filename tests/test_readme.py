@@ -38,7 +38,13 @@ def module(path: str) -> Any:
     return loaded
 
 
-PAGES = ("README.md", *(f"docs/{name}.md" for name in ("quickstart", "add-a-statistic", "reproduce", "deep", "report")))
+PAGES = (
+    "README.md",
+    *(
+        f"docs/{name}.md"
+        for name in ("quickstart", "add-a-statistic", "reproduce", "deep", "report")
+    ),
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -99,7 +105,9 @@ def test_imputation_from_noise_is_as_it_was_measured() -> None:
     assert noise_table(result) in (ROOT / "docs/exact-imputation.md").read_text(encoding="utf-8")
 
 
-RESULTS = sorted(path.stem for path in (ROOT / "docs/results").glob("*.md") if path.stem != "README")
+RESULTS = sorted(
+    path.stem for path in (ROOT / "docs/results").glob("*.md") if path.stem != "README"
+)
 assert len(RESULTS) >= 3
 
 
@@ -114,7 +122,11 @@ def test_random_scores_are_those_of_the_table() -> None:
     pytest.importorskip("minatar")
     table = read_csv(ROOT / "src/edrl/study/data/minatar5.csv")
     known = dict(zip(table["env"], table["random"], strict=True))
-    for env in ("minatar/breakout", "minatar/asterix", "minatar/seaquest"):  # whose episodes are short
+    for env in (
+        "minatar/breakout",
+        "minatar/asterix",
+        "minatar/seaquest",
+    ):  # whose episodes are short
         assert random_scores(env, EPISODES).mean() == pytest.approx(known[env])
 
 
@@ -124,8 +136,14 @@ def test_the_widths_of_c51_are_those_of_its_runs() -> None:
     (run,) = [run for run in runs if run.key == ("C51", "minatar/freeway", 0)]
     low, high = run.config.support
     uniform = np.linspace(low, high, 51).std()
-    shown = [run.calibration["step"].index(step) for step in (100_000, 300_000, 500_000, 800_000, 1_000_000)]
-    renewals = [(run.calibration["step"][at] - run.config.learn_after) // run.config.target_every for at in shown]
+    shown = [
+        run.calibration["step"].index(step)
+        for step in (100_000, 300_000, 500_000, 800_000, 1_000_000)
+    ]
+    renewals = [
+        (run.calibration["step"][at] - run.config.learn_after) // run.config.target_every
+        for at in shown
+    ]
     left = [f"{uniform * run.config.gamma**count:.1f}" for count in renewals]
     learnt = [f"{run.calibration['spread'][at]:.1f}" for at in shown]
     page = " ".join((ROOT / "docs/results/minatar5.md").read_text(encoding="utf-8").split())
@@ -135,7 +153,9 @@ def test_the_widths_of_c51_are_those_of_its_runs() -> None:
 
 @pytest.mark.parametrize("page", RESULTS)
 def test_every_interval_that_a_page_of_results_speaks_of_is_in_its_tables(page: str) -> None:
-    text, tables = (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8").split("<!-- tables")
+    text, tables = (
+        (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8").split("<!-- tables")
+    )
     number = r"-?\d+\.\d+"
     spoken = re.findall(rf"{number} \[{number}, {number}\]", " ".join(text.split()))
     assert spoken or page != "minatar5"  # the others speak of none
@@ -174,7 +194,10 @@ def test_the_laws_that_agents_learnt_are_as_the_page_says() -> None:
         assert f"({len(wide)} runs, median {np.median(wide):.2f})" in page
     wide = of_runs("spread", "scatter", "ER-DQN (as_samples)")
     least, middle, most = np.quantile(wide, [0, 0.5, 1])
-    assert f"{least:.2f} to {most:.2f} for ER-DQN (as_samples) ({len(wide)} runs, median {middle:.2f})" in page
+    assert (
+        f"{least:.2f} to {most:.2f} for ER-DQN (as_samples) ({len(wide)} runs, median {middle:.2f})"
+        in page
+    )
     for text, agents in (
         ("{} to {} times the returns that it gets (median {})", ("ER-DQN",)),
         ("DQN {} to {} ({})", ("DQN",)),
@@ -183,4 +206,7 @@ def test_the_laws_that_agents_learnt_are_as_the_page_says() -> None:
         ("ER-DQN (as_samples) {} to {} ({})", ("ER-DQN (as_samples)",)),
     ):
         high = of_runs("expected", "got", *agents)
-        assert text.format(*(f"{number:.2f}" for number in (high.min(), high.max(), np.median(high)))) in page
+        assert (
+            text.format(*(f"{number:.2f}" for number in (high.min(), high.max(), np.median(high))))
+            in page
+        )

@@ -48,7 +48,9 @@ def main(game: str) -> None:
     task = TASKS[game]
     env = create_atari_environment("Pong", sticky_actions=False)
     agent = build_agent(task, env.action_space.n)
-    gate = Gate(task, ("dopamine-rl", "jax"), settle=lambda: jax.block_until_ready(agent.optimizer_state))
+    gate = Gate(
+        task, ("dopamine-rl", "jax"), settle=lambda: jax.block_until_ready(agent.optimizer_state)
+    )
     while True:
         action = agent.begin_episode(env.reset())
         while True:

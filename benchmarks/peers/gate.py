@@ -19,7 +19,9 @@ class Gate:
     `settle` waits for what is still being computed, so that work begun in a measurement is paid for in it.
     """
 
-    def __init__(self, task: Task, packages: tuple[str, ...], settle: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, task: Task, packages: tuple[str, ...], settle: Callable[[], object] = lambda: None
+    ) -> None:
         self._answers = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
         sys.stdout = sys.stderr

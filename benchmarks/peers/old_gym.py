@@ -21,7 +21,10 @@ class Game:
         gymnasium.register_envs(ale_py)
         self._game: Any = gymnasium.make(name).unwrapped
         self.spec, self.ale = self._game.spec, self._game.ale
-        self.action_space, self.observation_space = self._game.action_space, self._game.observation_space
+        self.action_space, self.observation_space = (
+            self._game.action_space,
+            self._game.observation_space,
+        )
         self.get_action_meanings = self._game.get_action_meanings
         self._first_seed: int | None = None
         self.np_random = np.random.RandomState()  # the script calls the old generator's `randint`
@@ -105,7 +108,11 @@ def install(on_step: Callable[[], None]) -> None:
     gym: Any = ModuleType("gym")
     wrappers: Any = ModuleType("gym.wrappers")
     gym.make, gym.spaces, gym.wrappers = Game, gymnasium.spaces, wrappers
-    gym.Wrapper, gym.ObservationWrapper, gym.RewardWrapper = Wrapper, ObservationWrapper, RewardWrapper
+    gym.Wrapper, gym.ObservationWrapper, gym.RewardWrapper = (
+        Wrapper,
+        ObservationWrapper,
+        RewardWrapper,
+    )
     wrappers.RecordEpisodeStatistics = _statistics(on_step)
     wrappers.TimeLimit = wrappers.Monitor = Wrapper  # imported by the script, but not used
     sys.modules.update({"gym": gym, "gym.wrappers": wrappers, "gym.spaces": gymnasium.spaces})

@@ -74,7 +74,10 @@ def main(game: str) -> None:
     task = TASKS[game]
     gate = Gate(task, ("sb3-contrib", "torch"))
     policy, env, network = pong() if game == "atari" else breakout()
-    optimizer = {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"eps": task.adam_epsilon}}
+    optimizer = {
+        "optimizer_class": torch.optim.Adam,
+        "optimizer_kwargs": {"eps": task.adam_epsilon},
+    }
     agent = QRDQN(
         policy,
         env,

@@ -18,7 +18,9 @@ from edrl.report import style
 HERE = Path(__file__).parent
 TAUS = (0.1, 0.3, 0.5, 0.7, 0.9)
 KNOT, LINE, CHORD, GREY = "#000000", "#009E73", "#D55E00", "#7f7f7f"
-SKEWED = Particles(np.array([-1.7, -0.9, -0.35, 0.0, 0.5, 1.6]), np.array([0.1, 0.15, 0.2, 0.25, 0.15, 0.15]))
+SKEWED = Particles(
+    np.array([-1.7, -0.9, -0.35, 0.0, 0.5, 1.6]), np.array([0.1, 0.15, 0.2, 0.25, 0.15, 0.15])
+)
 
 
 def knots(values: np.ndarray, taus: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +36,9 @@ def draw_theorem() -> Any:
     figure, grid = style.axes(1, 2, width=9, height=3.4, sharey=True)
     values = np.asarray(Expectiles(TAUS).evaluate(SKEWED))
     wrong = values + np.array([0, -0.3, 0, 0, 0])
-    for axes, row, title in zip(grid, (values, wrong), ("expectiles", "expectiles of nothing"), strict=True):
+    for axes, row, title in zip(
+        grid, (values, wrong), ("expectiles", "expectiles of nothing"), strict=True
+    ):
         x, p = knots(row, TAUS)
         t = np.array([-2.6, 0, 2.2])
         axes.plot(t, np.maximum(t, 0), "--", color=GREY, label="asymptotes: 0 and x - m")
@@ -42,12 +46,20 @@ def draw_theorem() -> Any:
         axes.plot(x, p, color=CHORD, label="chords")
         for i, slope in enumerate(slopes):
             middle = (x[i] + x[i + 1]) / 2, (p[i] + p[i + 1]) / 2
-            axes.annotate(f"$s_{i + 1}$ = {slope:.2f}", middle, (-10, 8), textcoords="offset points", ha="right")
+            axes.annotate(
+                f"$s_{i + 1}$ = {slope:.2f}",
+                middle,
+                (-10, 8),
+                textcoords="offset points",
+                ha="right",
+            )
         axes.plot(x, p, "o", color=KNOT, label="knots $(x_i, P_i)$", zorder=3)
         axes.set(title=title, xlabel="x - m", xlim=(-2.6, 2.2), ylim=(-0.05, 2.2))
     t = np.linspace(-2.6, 2.2, 481)
     centred = SKEWED.push(-float(values[2]), 1.0)
-    grid[0].plot(t, integrated_cdf(centred, t), color=LINE, linewidth=1, label="P of a distribution")
+    grid[0].plot(
+        t, integrated_cdf(centred, t), color=LINE, linewidth=1, label="P of a distribution"
+    )
     grid[0].set_ylabel("P")
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
@@ -56,7 +68,9 @@ def draw_theorem() -> Any:
 def possible(t: np.ndarray, x: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The least and the greatest P at points t: between the chord of a gap and those beside it, prolonged."""
     slopes = np.concatenate([[0], np.diff(p) / np.diff(x), [1]])
-    lines = p[:, None] + slopes[[range(len(x)), range(1, len(x) + 1)]][:, :, None] * (t - x[:, None])
+    lines = p[:, None] + slopes[[range(len(x)), range(1, len(x) + 1)]][:, :, None] * (
+        t - x[:, None]
+    )
     gap = np.searchsorted(x, t)  # 0 and n: the tails
     low, high = np.maximum(t, 0), np.where(t < x[0], p[0], p[-1] + t - x[-1])
     for i in range(len(x) - 1):
@@ -81,15 +95,27 @@ def draw_rules() -> Any:
         above.fill_between(t, *possible(t, x, p), color=CHORD, alpha=0.3, linewidth=0)
         above.plot(t, integrated_cdf(Particles(atoms, probs), t), color=LINE)
         heavy = atoms[probs > 1e-6]
-        above.plot(heavy, integrated_cdf(Particles(atoms, probs), heavy), "d", color=LINE, markersize=5)
+        above.plot(
+            heavy, integrated_cdf(Particles(atoms, probs), heavy), "d", color=LINE, markersize=5
+        )
         above.plot(x, p, "o", color=KNOT, markersize=4, zorder=3)
-        above.set(title=rule + (", the default" if rule == ExactExpectiles().levels else ""), ylim=(-0.04, 1.25))
+        above.set(
+            title=rule + (", the default" if rule == ExactExpectiles().levels else ""),
+            ylim=(-0.04, 1.25),
+        )
         order = np.argsort(atoms)
         steps = np.concatenate([[0], np.cumsum(probs[order])])
         below.stairs(steps, [-3, *atoms[order], 3], baseline=None, color=LINE, linewidth=1.6)
         chords = np.concatenate([[0], np.diff(p) / np.diff(x), [1]])
         for i, at in enumerate(x):
-            below.plot([at, at], chords[i : i + 2], color=CHORD, linewidth=4, alpha=0.5, solid_capstyle="butt")
+            below.plot(
+                [at, at],
+                chords[i : i + 2],
+                color=CHORD,
+                linewidth=4,
+                alpha=0.5,
+                solid_capstyle="butt",
+            )
         levels = [np.sum(probs[atoms <= at + 1e-9]) for at in x]
         if rule == "knots":  # where an atom sits on a knot: F on the chord that the rule says
             levels = [*chords[1:3], *chords[2:4]]
@@ -110,7 +136,9 @@ def draw_repair() -> Any:
     with jax.enable_x64(True):
         both = expectile_repair._minorant, expectile_repair._outside_in
         halves = [np.asarray(half(x, p, q, taus, reach)) for half in both]
-        first, _, slopes = (np.asarray(part) for part in expectile_repair.repaired(x, p, q, taus, reach))
+        first, _, slopes = (
+            np.asarray(part) for part in expectile_repair.repaired(x, p, q, taus, reach)
+        )
     low, near = (half + np.maximum(x, 0) for half in halves)
     mixed = first[0] + np.concatenate([[0], np.cumsum(slopes[1:-1] * np.diff(x))])
     figure, (left, right) = style.axes(1, 2, width=10, height=3.6)
@@ -129,5 +157,9 @@ def draw_repair() -> Any:
 
 if __name__ == "__main__":
     with style.applied():
-        for name, draw in (("theorem", draw_theorem), ("rules", draw_rules), ("repair", draw_repair)):
+        for name, draw in (
+            ("theorem", draw_theorem),
+            ("rules", draw_rules),
+            ("repair", draw_repair),
+        ):
             draw().savefig(HERE / f"imputation-{name}.png", dpi=110, metadata={"Software": None})

@@ -12,7 +12,9 @@ AS_PRINTED = ("EDRL-scipy", "EDRL-samples", "Huber-QDRL-samples", "ER-DQN-scipy"
 
 @pytest.mark.parametrize("name", [name for name in edrl.ALGORITHMS if name not in AS_PRINTED])
 def test_every_algorithm_keeps_the_contract(name: str) -> None:
-    edrl.verify(edrl.algorithm(name, None if edrl.ALGORITHMS[name].size == 1 else 5, support=(-20.0, 20.0)))
+    edrl.verify(
+        edrl.algorithm(name, None if edrl.ALGORITHMS[name].size == 1 else 5, support=(-20.0, 20.0))
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,9 @@ def test_sizes_and_imputations(name: str, size: int, imputation: str) -> None:
 def test_the_papers_own_imputations_are_not_exact(name: str) -> None:
     """Definition 3.4 asks for the given statistics, and equally weighted samples rarely have them."""
     rng, family = np.random.default_rng(0), edrl.algorithm(name, 5)
-    values = family.evaluate(edrl.Particles(rng.normal(size=(20, 30)), rng.dirichlet(np.ones(30), 20)))
+    values = family.evaluate(
+        edrl.Particles(rng.normal(size=(20, 30)), rng.dirichlet(np.ones(30), 20))
+    )
     off = np.abs(np.asarray(family.residual(values))).max(axis=-1)
     assert np.isfinite(off).all()
     assert np.median(off) > 1e-6
@@ -85,4 +89,6 @@ def test_an_average_is_as_near_to_the_mean_as_an_imputed_law_where_values_are_no
         for means in (family.mean(noisy), family.impute(noisy).mean())
     )
     assert off_average <= off_imputed
-    np.testing.assert_allclose(family.mean(noisy), edrl.algorithm("QR-DQN", 11).mean(noisy), rtol=1e-12)
+    np.testing.assert_allclose(
+        family.mean(noisy), edrl.algorithm("QR-DQN", 11).mean(noisy), rtol=1e-12
+    )

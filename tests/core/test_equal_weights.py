@@ -59,11 +59,15 @@ def objective(family: Any, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
 def test_equation_8_is_not_convex_in_the_atoms():
     """A midpoint above the chord: the paper's convexity claim fails for one expectile and two samples."""
     family, value = Expectiles((0.1,)), np.zeros((1, 1))
-    left, middle, right = (objective(family, value, np.array([[9.0, z]]))[0] for z in (-1.0, 0.0, 1.0))
+    left, middle, right = (
+        objective(family, value, np.array([[9.0, z]]))[0] for z in (-1.0, 0.0, 1.0)
+    )
     assert middle > 1.5 * (left + right) / 2
 
 
-@pytest.mark.parametrize(("name", "samples"), [("expectiles", None), ("huber", None), ("huber", 12)])
+@pytest.mark.parametrize(
+    ("name", "samples"), [("expectiles", None), ("huber", None), ("huber", 12)]
+)
 def test_always_better_than_its_start(name, samples):
     """Only descending steps are taken, and the values themselves never solve Equation (8)."""
     family = FAMILIES[name]
@@ -133,18 +137,26 @@ def test_shifts_with_the_values():
     family = FAMILIES["expectiles"]
     values = random_values(family, 5)
     base = objective(family, values, EqualWeights()(family, values).atoms)
-    shifted = objective(family, values, np.asarray(EqualWeights()(family, values + 64.0).atoms) - 64.0)
+    shifted = objective(
+        family, values, np.asarray(EqualWeights()(family, values + 64.0).atoms) - 64.0
+    )
     assert np.mean(np.isclose(base, shifted, rtol=1e-2, atol=1e-10)) >= 0.9
 
 
 anything = hnp.arrays(
     np.float64,
     (4, 7),
-    elements=st.one_of(st.floats(-1e308, 1e308), st.floats(-10, 10), st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300])),
+    elements=st.one_of(
+        st.floats(-1e308, 1e308),
+        st.floats(-10, 10),
+        st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300]),
+    ),
 )
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("expectiles", np.float64), ("huber", np.float64), ("huber", np.float32)])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("expectiles", np.float64), ("huber", np.float64), ("huber", np.float32)]
+)
 @given(values=anything)
 @settings(max_examples=60, deadline=None)
 def test_total(name, dtype, values):

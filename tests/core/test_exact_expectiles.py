@@ -61,9 +61,15 @@ def spread(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("k", "kind"),
     [
-        *(pytest.param(k, "paper", marks=[pytest.mark.slow] if k in (2, 5, 9) else []) for k in SIZES),
+        *(
+            pytest.param(k, "paper", marks=[pytest.mark.slow] if k in (2, 5, 9) else [])
+            for k in SIZES
+        ),
         (11, "random"),
-        *(pytest.param(k, "low side", marks=[] if k in (1, 2, 11) else [pytest.mark.slow]) for k in SIZES),
+        *(
+            pytest.param(k, "low side", marks=[] if k in (1, 2, 11) else [pytest.mark.slow])
+            for k in SIZES
+        ),
     ],
 )
 def test_consistent_expectiles_are_imputed_exactly(k: int, kind: str) -> None:
@@ -71,7 +77,9 @@ def test_consistent_expectiles_are_imputed_exactly(k: int, kind: str) -> None:
     family = Expectiles(levels(k, kind))
     values = np.asarray(family.evaluate(distributions(k)))
     double = family.impute(values)
-    assert np.abs(family.evaluate(double) - values).max(-1) == pytest.approx(0, abs=1e-9 * spread(values).min())
+    assert np.abs(family.evaluate(double) - values).max(-1) == pytest.approx(
+        0, abs=1e-9 * spread(values).min()
+    )
     single = family.impute(jnp.asarray(values, jnp.float32))
     assert single.atoms.dtype == jnp.float32
     error = np.abs(family.evaluate(in_double(single)) - values).max(-1)
@@ -96,11 +104,15 @@ def test_imputed_expectiles_against_scipy(k: int) -> None:
     values=st.lists(st.floats(-1e300, 1e300), min_size=11, max_size=11),
     taus=st.sampled_from([Expectiles(11).taus, midpoints(11)]),
 )
-def test_any_finite_input_gives_a_valid_distribution_of_its_mean(values: list[float], taus: tuple[float, ...]) -> None:
+def test_any_finite_input_gives_a_valid_distribution_of_its_mean(
+    values: list[float], taus: tuple[float, ...]
+) -> None:
     """An imputation is total; the mean is the input's 1/2-expectile, whatever came in."""
     family = Expectiles(taus)
     imputed = family.impute(np.asarray(values))
-    Particles(np.asarray(imputed.atoms), np.asarray(imputed.probs))  # refuses NaN, infinities and bad weights
+    Particles(
+        np.asarray(imputed.atoms), np.asarray(imputed.probs)
+    )  # refuses NaN, infinities and bad weights
     assert imputed.mean() == pytest.approx(values[5], abs=1e-12 * max(map(abs, values)) + 1e-300)
 
 
@@ -141,7 +153,9 @@ def test_dirac_and_ties() -> None:
     """Equal expectiles are those of a point mass; ties elsewhere are inconsistent, and repaired."""
     family = Expectiles(11)
     point = family.impute(np.full(11, 3.7))
-    np.testing.assert_allclose(np.asarray(point.atoms)[np.asarray(point.probs) > 0], 3.7, rtol=1e-15)
+    np.testing.assert_allclose(
+        np.asarray(point.atoms)[np.asarray(point.probs) > 0], 3.7, rtol=1e-15
+    )
     tied = np.array([-2, -2, -2, -1, -0.5, 0, 0.5, 1, 3, 3, 3.0])
     assert family.impute(tied).mean() == pytest.approx(0, abs=1e-14)
 
@@ -153,16 +167,22 @@ def disordered(seed: int, batch: int = 50) -> np.ndarray:
     return np.concatenate([-below[:, ::-1], np.zeros((batch, 1)), above], axis=-1)
 
 
-def knots_and_heights(values: np.ndarray, taus: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def knots_and_heights(
+    values: np.ndarray, taus: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x = np.delete(values, 3, axis=-1)
     return x, taus / (2 * taus - 1) * x, (1 - taus) / (2 * taus - 1) * x
 
 
 def half(name: str, *knots: np.ndarray, taus: np.ndarray, far: float) -> np.ndarray:
     """One of the two convex functions of the repair at the knots, in double: P where x < 0, P - x where x > 0."""
-    rest = (None,) if name == "_outside_in" else ()  # how many knots are below the mean: not known before
+    rest = (
+        (None,) if name == "_outside_in" else ()
+    )  # how many knots are below the mean: not known before
     with jax.enable_x64(True):
-        return np.asarray(getattr(expectile_repair, name)(*map(jnp.asarray, (*knots, taus)), *rest, far))
+        return np.asarray(
+            getattr(expectile_repair, name)(*map(jnp.asarray, (*knots, taus)), *rest, far)
+        )
 
 
 def test_one_half_of_the_repair_is_the_greatest_convex_minorant() -> None:
@@ -216,11 +236,14 @@ def test_the_repair_is_the_mixture_of_least_squares() -> None:
     x, p, q = knots_and_heights(values, taus)
     scale = 2.0 ** np.ceil(np.log2(np.abs(x).max(axis=-1, keepdims=True) / 4)) * 4
     low, near = (
-        scale * half(name, x / scale, p / scale, q / scale, taus=taus, far=far) for name in ("_minorant", "_outside_in")
+        scale * half(name, x / scale, p / scale, q / scale, taus=taus, far=far)
+        for name in ("_minorant", "_outside_in")
     )
     weight = ((1 - 2 * taus) / (2 * taus * (1 - taus))) ** 2
     shares = np.linspace(0, 1, 1001)[:, None, None]
-    squares = np.sum(weight * (low + shares * (near - low) - np.where(taus < 0.5, p, q)) ** 2, axis=-1)
+    squares = np.sum(
+        weight * (low + shares * (near - low) - np.where(taus < 0.5, p, q)) ** 2, axis=-1
+    )
     best = shares[squares.argmin(axis=0)][:, 0]
     imputed = family.impute(values)
     height = np.asarray(integrated_cdf(imputed, x))
@@ -275,7 +298,11 @@ def test_midpoint_is_the_middle_of_all_distributions_with_these_expectiles() -> 
         at = x[:, i : i + 1] + np.linspace(0, 1, 7) * (x[:, i + 1 : i + 2] - x[:, i : i + 1])
         before, here, after = (
             p[:, j : j + 1] + slope * (at - x[:, j : j + 1])
-            for j, slope in ((i, slopes[:, i - 1 : i]), (i, slopes[:, i : i + 1]), (i + 1, slopes[:, i + 1 : i + 2]))
+            for j, slope in (
+                (i, slopes[:, i - 1 : i]),
+                (i, slopes[:, i : i + 1]),
+                (i + 1, slopes[:, i + 1 : i + 2]),
+            )
         )
         middle = (here + np.maximum(before, after)) / 2
         error = np.abs(integrated_cdf(imputed, at) - middle).max(-1)
@@ -294,7 +321,10 @@ def test_spline_levels_are_those_of_scipy() -> None:
         for shift in (-slack, slack)
     ]
     for row in range(len(values)):
-        low, high = (scipy.interpolate.PchipInterpolator(x[row], side[row]).derivative()(x[row]) for side in (p, q))
+        low, high = (
+            scipy.interpolate.PchipInterpolator(x[row], side[row]).derivative()(x[row])
+            for side in (p, q)
+        )
         oracle = np.where(np.arange(10) < 5, low, 1 + high)
         assert ((mass_by[0][row] <= oracle + 1e-9) & (oracle - 1e-9 <= mass_by[1][row]))[1:-1].all()
 
@@ -311,9 +341,13 @@ def test_a_pair_varies_as_two_even_densities() -> None:
     slack = 1e-12 * spread(values)[:, None, None]
     inner, mass = atoms[:, 1:-1], probs[:, 1:-1]
     assert ((a - slack <= inner) & (inner <= b + slack)).all()
-    y = (np.sum(mass * inner, -1, keepdims=True) + 1e-300 * a) / (np.sum(mass, -1, keepdims=True) + 1e-300)
+    y = (np.sum(mass * inner, -1, keepdims=True) + 1e-300 * a) / (
+        np.sum(mass, -1, keepdims=True) + 1e-300
+    )
     variance, of_the_ends = mass * (inner - y) ** 2, mass * (y - a) * (b - y)
-    np.testing.assert_allclose(variance.sum(-1), of_the_ends.sum(-1) / 3, atol=1e-12 * spread(values).max() ** 2)
+    np.testing.assert_allclose(
+        variance.sum(-1), of_the_ends.sum(-1) / 3, atol=1e-12 * spread(values).max() ** 2
+    )
     for i, rise in ((0, np.diff(p)), (-1, -np.diff(q))):
         share = probs[:, i].sum(-1) / (rise / np.diff(x))[:, i]
         assert ((share > 0.5 - 1e-6) & (share < 1 + 1e-6)).all()
@@ -321,7 +355,9 @@ def test_a_pair_varies_as_two_even_densities() -> None:
 
 def cdf_at(mu: Particles, x: np.ndarray) -> np.ndarray:
     """P(Z <= x) of distributions [batch] at points x [batch, n]."""
-    return np.sum((np.asarray(mu.atoms)[:, None] <= x[..., None]) * np.asarray(mu.probs)[:, None], axis=-1)
+    return np.sum(
+        (np.asarray(mu.atoms)[:, None] <= x[..., None]) * np.asarray(mu.probs)[:, None], axis=-1
+    )
 
 
 def test_levels_at_the_knots_are_those_of_the_page() -> None:
@@ -330,7 +366,9 @@ def test_levels_at_the_knots_are_those_of_the_page() -> None:
     midpoint: the mean of two slopes. gaps: the parabola through three knots. pairs: midpoint, and at the outermost
     knots the parabola through three, but at least half of the way to the asymptote's slope is left to the tail.
     """
-    many = Particles(np.random.default_rng(8).normal(size=(16, 200)))  # so that mass is in every gap, and on no knot
+    many = Particles(
+        np.random.default_rng(8).normal(size=(16, 200))
+    )  # so that mass is in every gap, and on no knot
     values = np.asarray(Expectiles(11).evaluate(many))
     x, p, _ = knots_of(Expectiles(11), values)
     g, s = np.diff(x), np.diff(p) / np.diff(x)
@@ -358,7 +396,10 @@ def test_how_far_out_the_rules_put_mass() -> None:
         atoms, heavy = np.asarray(of.atoms), np.asarray(of.probs) > 0
         return np.where(heavy, atoms, np.inf).min(-1), np.where(heavy, atoms, -np.inf).max(-1)
 
-    (low, high), (first, last) = ends(mu), ends(Expectiles(11, imputation=ExactExpectiles("knots")).impute(values))
+    (low, high), (first, last) = (
+        ends(mu),
+        ends(Expectiles(11, imputation=ExactExpectiles("knots")).impute(values)),
+    )
     assert ((low - slack <= first) & (last <= high + slack)).all()
     farthest = ends(Expectiles(11).impute(values))
     factor = 2 * (1 + 3**-0.5) * (1 + 1e-6)
@@ -374,7 +415,9 @@ def in_some_distribution(values: np.ndarray, taus: np.ndarray, reach: float) -> 
     conditions = np.where(apart > 0, taus[:, None], 1 - taus[:, None]) * apart
     conditions /= np.abs(conditions).max(axis=-1, keepdims=True)
     found = scipy.optimize.linprog(
-        np.zeros(len(grid)), A_eq=np.vstack([conditions, np.ones(len(grid))]), b_eq=[*np.zeros(len(taus)), 1.0]
+        np.zeros(len(grid)),
+        A_eq=np.vstack([conditions, np.ones(len(grid))]),
+        b_eq=[*np.zeros(len(taus)), 1.0],
     )
     assert found.status in (0, 2)  # solved, or infeasible
     return bool(found.status == 0)
@@ -400,7 +443,10 @@ def most_room(values: np.ndarray, taus: np.ndarray, reach: float) -> float:
     if low >= high:
         return (high - low) / np.ptp(values)
     best = scipy.optimize.minimize_scalar(
-        lambda mean: -room(values, taus, mean, reach), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+        lambda mean: -room(values, taus, mean, reach),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-12},
     )
     return -float(best.fun)
 
@@ -418,14 +464,18 @@ def most_room(values: np.ndarray, taus: np.ndarray, reach: float) -> float:
     ],
     ids=str,
 )
-def test_values_are_expectiles_if_and_only_if_their_chords_are_convex(taus: tuple[float, ...]) -> None:
+def test_values_are_expectiles_if_and_only_if_their_chords_are_convex(
+    taus: tuple[float, ...],
+) -> None:
     """The theorem of docs/exact-imputation.md: for expectiles, for those with noise and for random numbers, it says
     what linear programming says; and imputation is exact on just those. Values close to a limit are left out."""
     family, level = Expectiles(taus), np.asarray(taus)
     rng = np.random.default_rng(len(taus))
     mu = Particles(rng.normal(size=(300, 8)), rng.dirichlet(np.full(8, 0.5), 300))
     values = np.array(family.evaluate(mu))
-    noise = rng.choice([1e-3, 1e-2, 0.05], size=(100, 1)) * np.ptp(values[100:200], axis=-1, keepdims=True)
+    noise = rng.choice([1e-3, 1e-2, 0.05], size=(100, 1)) * np.ptp(
+        values[100:200], axis=-1, keepdims=True
+    )
     values[100:200] += noise * rng.normal(size=(100, len(taus)))
     values[200:] = np.sort(rng.normal(size=(100, len(taus))))
     residual = np.abs(np.asarray(family.residual(values))).max(axis=-1) / np.ptp(values, axis=-1)
@@ -467,7 +517,9 @@ def gradients(taus: tuple[float, ...]) -> Callable[[jax.Array], tuple[jax.Array,
         mu = family.impute(values)
         return jnp.sum(mu.probs * mu.atoms**2)
 
-    return jax.jit(lambda values: (jax.grad(second_moment)(values), jax.jacfwd(second_moment)(values)))
+    return jax.jit(
+        lambda values: (jax.grad(second_moment)(values), jax.jacfwd(second_moment)(values))
+    )
 
 
 @pytest.mark.parametrize(
@@ -483,9 +535,13 @@ def gradients(taus: tuple[float, ...]) -> Callable[[jax.Array], tuple[jax.Array,
 @pytest.mark.parametrize(
     "taus",
     [
-        pytest.param(evenly_spaced(11), id="mean", marks=pytest.mark.xdist_group("gradients with the mean")),
         pytest.param(
-            tuple(np.linspace(0.02, 0.4, 11)), id="no mean", marks=pytest.mark.xdist_group("gradients without it")
+            evenly_spaced(11), id="mean", marks=pytest.mark.xdist_group("gradients with the mean")
+        ),
+        pytest.param(
+            tuple(np.linspace(0.02, 0.4, 11)),
+            id="no mean",
+            marks=pytest.mark.xdist_group("gradients without it"),
         ),
     ],
 )

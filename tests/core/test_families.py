@@ -53,7 +53,9 @@ def test_imputation_is_total(case: Case, seed: int, log_scale: int) -> None:
     values[0] = values[0, 0]
     values[1] = np.round(values[1])
     imputed = case.family.impute(values)
-    Particles(np.asarray(imputed.atoms), np.asarray(imputed.probs))  # which refuses anything else, outside of a trace
+    Particles(
+        np.asarray(imputed.atoms), np.asarray(imputed.probs)
+    )  # which refuses anything else, outside of a trace
     assert np.isfinite(case.family.residual(values)).all()
 
 
@@ -85,7 +87,10 @@ def test_loss_is_affine_in_the_target(case: Case) -> None:
     """L(v; w mu + (1-w) nu) = w L(v; mu) + (1-w) L(v; nu): sampled gradients are unbiased (Section 3.4 (ii))."""
     family, mu, nu = case.family, random_particles(3), random_particles(4)
     values = np.random.default_rng(5).normal(size=(*mu.shape, family.size))
-    both = Particles(np.concatenate([mu.atoms, nu.atoms], -1), np.concatenate([0.3 * mu.probs, 0.7 * nu.probs], -1))
+    both = Particles(
+        np.concatenate([mu.atoms, nu.atoms], -1),
+        np.concatenate([0.3 * mu.probs, 0.7 * nu.probs], -1),
+    )
     expected = 0.3 * family.loss(values, mu) + 0.7 * family.loss(values, nu)
     np.testing.assert_allclose(family.loss(values, both), expected, rtol=1e-12)
 
@@ -97,7 +102,9 @@ def test_padding_has_no_influence(case: Case) -> None:
     padded = Particles(np.insert(mu.atoms, 2, 1e200, axis=-1), np.insert(mu.probs, 2, 0.0, axis=-1))
     values = case.family.evaluate(mu)
     np.testing.assert_allclose(case.family.evaluate(padded), values, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(case.family.loss(values, padded), case.family.loss(values, mu), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        case.family.loss(values, padded), case.family.loss(values, mu), rtol=1e-12, atol=1e-12
+    )
 
 
 @every_family
@@ -125,7 +132,9 @@ def test_mean_of_exact_families_is_the_mean_where_they_encode_it(case: Case) -> 
     """mean(values) is E[Z] if the family determines it (Section 4.3), and always that of a valid imputation."""
     family, mu = case.family, random_particles(8)
     values = family.evaluate(mu)
-    uncovered = isinstance(family, Categorical) and np.abs(mu.atoms).max() > min(-family.support[0], family.support[-1])
+    uncovered = isinstance(family, Categorical) and np.abs(mu.atoms).max() > min(
+        -family.support[0], family.support[-1]
+    )
     if family.encodes_mean and not uncovered:
         np.testing.assert_allclose(family.mean(values), mu.mean(), atol=1e-12)
     else:
@@ -169,7 +178,9 @@ def test_families_are_data(case: Case) -> None:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1))
-@example(seed=1068)  # SciPy's root finder stops at 0.026 in one of its rows, where the equation's solution is -0.00015
+@example(
+    seed=1068
+)  # SciPy's root finder stops at 0.026 in one of its rows, where the equation's solution is -0.00015
 def test_expectiles_against_scipy(seed: int) -> None:
     """Ours solve tau E[(Z-e)+] = (1-tau) E[(e-Z)+], and are SciPy's wherever those solve it."""
     family, mu = Expectiles((0.01, 0.3, 0.5, 0.77, 0.99)), random_particles(seed)
@@ -180,8 +191,12 @@ def test_expectiles_against_scipy(seed: int) -> None:
         atoms, weights = mu.atoms[row][kept], mu.probs[row][kept]
         for tau, value in zip(family.taus, values[row], strict=True):
 
-            def excess(e: float, tau: float = tau, atoms: Any = atoms, weights: Any = weights) -> float:
-                return weights @ (tau * np.maximum(atoms - e, 0) - (1 - tau) * np.maximum(e - atoms, 0))
+            def excess(
+                e: float, tau: float = tau, atoms: Any = atoms, weights: Any = weights
+            ) -> float:
+                return weights @ (
+                    tau * np.maximum(atoms - e, 0) - (1 - tau) * np.maximum(e - atoms, 0)
+                )
 
             assert abs(excess(value)) <= 1e-12 * np.abs(atoms).max()
             theirs = scipy.stats.expectile(atoms, tau, weights=weights)
@@ -203,7 +218,9 @@ def test_huber_quantiles_minimise_their_loss(seed: int, kappa: float) -> None:
     def slope(q: np.ndarray) -> np.ndarray:
         error = mu.atoms[:, None, :] - q[:, :, None]
         weight = np.where(error > 0, taus, 1 - taus)
-        return np.asarray(-np.sum(mu.probs[:, None, :] * weight * np.clip(error, -kappa, kappa), axis=-1))
+        return np.asarray(
+            -np.sum(mu.probs[:, None, :] * weight * np.clip(error, -kappa, kappa), axis=-1)
+        )
 
     assert (slope(values - 1e-9 * width) <= 1e-9 * kappa).all()
     assert (slope(values + 1e-9 * width) >= -1e-9 * kappa).all()
@@ -232,7 +249,9 @@ def test_categorical_probabilities_and_back() -> None:
     """Values and probabilities on the support determine each other."""
     family = Categorical(np.linspace(-1, 1, 5))
     probs = np.random.default_rng(0).dirichlet(np.ones(5), size=10)
-    np.testing.assert_allclose(family.probabilities(family.from_probabilities(probs)), probs, atol=1e-15)
+    np.testing.assert_allclose(
+        family.probabilities(family.from_probabilities(probs)), probs, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("atom", [-1.0, -0.5, 0.0, 1.0, 1.0 + 1e-12, 5.0, -5.0, 0.3])
@@ -246,12 +265,17 @@ def test_categorical_projection_loses_no_mass(atom: float) -> None:
 
 def test_categorical_outputs() -> None:
     """C51's cross-entropy on raw outputs is minimised by the outputs whose softmax is the projected target."""
-    family, target = Categorical(np.linspace(-1, 1, 5)), Particles([-0.6, 0.1, 0.9], [0.2, 0.5, 0.3])
+    family, target = (
+        Categorical(np.linspace(-1, 1, 5)),
+        Particles([-0.6, 0.1, 0.9], [0.2, 0.5, 0.3]),
+    )
     best = np.log(np.asarray(family.probabilities(family.evaluate(target))))
     np.testing.assert_allclose(family.link(best), family.evaluate(target), atol=1e-12)
     rng = np.random.default_rng(0)
     least = family.loss_on_outputs(best, target)
-    assert all(family.loss_on_outputs(best + 0.1 * rng.normal(size=5), target) > least for _ in range(20))
+    assert all(
+        family.loss_on_outputs(best + 0.1 * rng.normal(size=5), target) > least for _ in range(20)
+    )
 
 
 def test_losses_by_hand() -> None:
@@ -295,12 +319,21 @@ def _impute(kind: type, imputation: object) -> None:
         (lambda: HuberQuantiles(3, kappa=-1.0), r"kappa( is |.* got )-1.0"),
         (lambda: HuberQuantiles(3, kappa=float("nan")), r"kappa( is |.* got )nan"),
         (lambda: Moments(0), "k must be a whole number of at least 1, got 0"),
-        (lambda: Expectiles(3, imputation="nearest"), "imputation must be one of .*exact.*, got 'nearest'"),
+        (
+            lambda: Expectiles(3, imputation="nearest"),
+            "imputation must be one of .*exact.*, got 'nearest'",
+        ),
         (lambda: Expectiles(3, imputation="gauss"), "imputation must be one of .*, got 'gauss'"),
-        (lambda: Moments(3, imputation="categorical"), "imputation must be one of .*, got 'categorical'"),
+        (
+            lambda: Moments(3, imputation="categorical"),
+            "imputation must be one of .*, got 'categorical'",
+        ),
         (lambda: _impute(HuberQuantiles, Expectiles(3).imputation), "made for Expectiles"),
         (lambda: _impute(Expectiles, Moments(3).imputation), "made for Mean and Moments"),
-        (lambda: _impute(Moments, Quantiles(3).imputation), "made for Quantiles and HuberQuantiles"),
+        (
+            lambda: _impute(Moments, Quantiles(3).imputation),
+            "made for Quantiles and HuberQuantiles",
+        ),
         (lambda: _impute(Quantiles, Categorical((0.0, 1.0)).imputation), "made for Categorical"),
     ],
 )
@@ -312,7 +345,13 @@ def test_bad_arguments_are_named(make: object, message: str) -> None:
 @pytest.mark.parametrize("method", ["mean", "impute", "residual"])
 def test_values_of_another_size_are_refused(method: str) -> None:
     """They would be broadcast, or cut, to something else."""
-    for family in (Expectiles(5), Quantiles(5), HuberQuantiles(5), Moments(5), Categorical(np.arange(6.0))):
+    for family in (
+        Expectiles(5),
+        Quantiles(5),
+        HuberQuantiles(5),
+        Moments(5),
+        Categorical(np.arange(6.0)),
+    ):
         for size in (1, 4, 7):
             with pytest.raises(ValueError, match=r"values\.shape.*must hold the 5 statistics"):
                 getattr(family, method)(np.zeros((3, size)))
@@ -320,7 +359,9 @@ def test_values_of_another_size_are_refused(method: str) -> None:
                 family.loss(np.zeros(size), Particles(np.zeros(2)))
 
 
-@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 4e6), (np.float32, 1e9), (np.float64, 1e17)])
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [(np.float32, 4e6), (np.float32, 1e9), (np.float64, 1e17)]
+)
 def test_huber_quantiles_of_returns_beside_which_kappa_is_nothing(dtype: Any, scale: float) -> None:
     """Then they are the quantiles, up to kappa."""
     mu = Particles(np.arange(1, 6, dtype=dtype) * dtype(scale))
@@ -336,7 +377,9 @@ def test_huber_quantiles_are_the_least_where_there_are_many(dtype: Any, size: in
     atoms = (10 * np.arange(2 * size)).astype(dtype)
     family = HuberQuantiles(size)
     right = atoms[::2] + 1
-    np.testing.assert_allclose(family.evaluate(Particles(atoms)), right, rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        family.evaluate(Particles(atoms)), right, rtol=4 * np.finfo(dtype).eps
+    )
     for place in (0, 3, len(atoms)):  # padding moves prefix sums, and what they round to
         probs = np.insert(np.full(2 * size, 1 / (2 * size), dtype), place, 0)
         padded = Particles(np.insert(atoms, place, dtype(5)), probs)
@@ -353,7 +396,11 @@ def test_huber_quantiles_do_not_lose_their_width_to_an_offset() -> None:
 def test_a_loss_in_float64_has_levels_in_float64() -> None:
     """Also where the values are those of a network."""
     target, values = Particles(np.array([0.0, 1.0, 5.0])), np.float32([0, 1, 2])
-    for family in (Expectiles((0.01, 0.5, 0.99)), HuberQuantiles((0.01, 0.5, 0.99)), Quantiles((0.01, 0.5, 0.99))):
+    for family in (
+        Expectiles((0.01, 0.5, 0.99)),
+        HuberQuantiles((0.01, 0.5, 0.99)),
+        Quantiles((0.01, 0.5, 0.99)),
+    ):
         right = family.loss(values.astype(np.float64), target)
         np.testing.assert_allclose(family.loss(jnp.asarray(values), target), right, rtol=1e-14)
 
@@ -367,14 +414,18 @@ def test_a_number_of_levels_may_be_numpys() -> None:
 def test_whole_numbers_are_values_too(case: Case) -> None:
     """As their floats: levels of the dtype of whole numbers would be 0."""
     family = case.family
-    floats = np.arange(family.size) % 2 if isinstance(family, Categorical) else np.arange(family.size)
+    floats = (
+        np.arange(family.size) % 2 if isinstance(family, Categorical) else np.arange(family.size)
+    )
     floats = np.asarray(floats, float)
     target = Particles([0.0, 0.5, 2.0])
     other = floats.astype(int)
     np.testing.assert_array_equal(family.mean(other), family.mean(floats))
     np.testing.assert_array_equal(family.loss(other, target), family.loss(floats, target))
     for field in ("atoms", "probs"):
-        np.testing.assert_array_equal(getattr(family.impute(other), field), getattr(family.impute(floats), field))
+        np.testing.assert_array_equal(
+            getattr(family.impute(other), field), getattr(family.impute(floats), field)
+        )
 
 
 def test_the_number_of_levels_may_be_a_whole_float() -> None:

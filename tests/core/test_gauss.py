@@ -100,7 +100,9 @@ def test_two_moments_give_mean_plus_minus_std():
     np.testing.assert_allclose(mu.probs, [0.5, 0.5], rtol=1e-13)
 
 
-@pytest.mark.parametrize("values", [[2.0], [2.0, 4.0], [2.0, 3.0], [2.0, -1.0], [2.0, 3.9, 1e9, -5.0, 0.0]])
+@pytest.mark.parametrize(
+    "values", [[2.0], [2.0, 4.0], [2.0, 3.0], [2.0, -1.0], [2.0, 3.9, 1e9, -5.0, 0.0]]
+)
 def test_no_variance_gives_a_point_mass(values):
     """K = 1, a zero variance and an impossible one: the mean alone is left to be met."""
     np.testing.assert_array_equal(impute_one(values).atoms, 2.0)
@@ -132,7 +134,11 @@ def test_follows_affine_maps(shift, scale):
 moments_of_anything = hnp.arrays(
     np.float64,
     (4, 5),
-    elements=st.one_of(st.floats(-1e308, 1e308), st.floats(-10, 10), st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300])),
+    elements=st.one_of(
+        st.floats(-1e308, 1e308),
+        st.floats(-10, 10),
+        st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300]),
+    ),
 )
 
 

@@ -23,7 +23,9 @@ IMPUTE = MaximumEntropy()
 FAMILIES = {
     "expectiles": Expectiles(K),
     "huber": HuberQuantiles(K),
-    "smooth": SmoothQuantiles(tuple(np.linspace(0.1, 0.9, K))),  # no knots, and scores that bend everywhere
+    "smooth": SmoothQuantiles(
+        tuple(np.linspace(0.1, 0.9, K))
+    ),  # no knots, and scores that bend everywhere
 }
 
 
@@ -43,7 +45,9 @@ def scores(family: Statistics, values: np.ndarray, mu: Particles) -> np.ndarray:
 
 
 def expected_scores(family: Statistics, values: np.ndarray, mu: Particles) -> np.ndarray:
-    return np.einsum("...kn,...n->...k", scores(family, values, mu), np.asarray(mu.probs, np.float64))
+    return np.einsum(
+        "...kn,...n->...k", scores(family, values, mu), np.asarray(mu.probs, np.float64)
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -82,7 +86,9 @@ def test_weights_have_the_largest_entropy(name):
     mu = IMPUTE(family, values)
     with jax.enable_x64(True):
         references = jax.vmap(_reference)(jnp.asarray(values), jnp.asarray(mu.atoms))
-    for psi, probs, reference in zip(scores(family, values, mu), mu.probs, np.asarray(references), strict=True):
+    for psi, probs, reference in zip(
+        scores(family, values, mu), mu.probs, np.asarray(references), strict=True
+    ):
         seen = probs > 1e-12
         columns = np.vstack([psi, np.ones(psi.shape[-1])])[:, seen].T
         exponent = np.log(probs[seen]) - reference[seen]
@@ -98,7 +104,9 @@ def test_reference_measure_is_positive_and_thins_out(seed):
     values = np.random.default_rng(seed).normal(size=K)
     low, spread = values.min(), np.ptp(values)
     with jax.enable_x64(True):
-        log_mass = np.asarray(_reference(jnp.asarray(values), jnp.asarray(np.linspace(low - 5 * spread, low, 51))))
+        log_mass = np.asarray(
+            _reference(jnp.asarray(values), jnp.asarray(np.linspace(low - 5 * spread, low, 51)))
+        )
     assert np.all(log_mass >= 0)
     assert np.all(np.diff(log_mass[1:-1]) > 0)
 
@@ -112,7 +120,9 @@ def test_inconsistent_values_get_the_least_residual(name):
     reached = np.linalg.norm(expected_scores(family, values, mu), axis=-1)
     for psi, norm in zip(scores(family, values, mu)[:15], reached, strict=False):
         heavy = 1e4  # the weight of the equation sum w = 1
-        weights, _ = scipy.optimize.nnls(np.vstack([psi, np.full(psi.shape[1], heavy)]), [0.0] * K + [heavy])
+        weights, _ = scipy.optimize.nnls(
+            np.vstack([psi, np.full(psi.shape[1], heavy)]), [0.0] * K + [heavy]
+        )
         assert norm <= 1.01 * np.linalg.norm(psi @ weights) / weights.sum()
 
 
@@ -165,14 +175,21 @@ def test_huber_quantiles_of_any_spread(scale):
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("expectiles", np.float64), ("huber", np.float64), ("huber", np.float32), ("smooth", np.float64)],
+    [
+        ("expectiles", np.float64),
+        ("huber", np.float64),
+        ("huber", np.float32),
+        ("smooth", np.float64),
+    ],
 )
 @given(
     values=hnp.arrays(
         np.float64,
         (4, K),
         elements=st.one_of(
-            st.floats(-1e308, 1e308), st.floats(-10, 10), st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300])
+            st.floats(-1e308, 1e308),
+            st.floats(-10, 10),
+            st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e300]),
         ),
     )
 )
@@ -184,7 +201,9 @@ def test_total(name, dtype, values):
     mu = IMPUTE(FAMILIES[name], np.resize(values, (BATCH, K)))
     assert np.isfinite(mu.atoms).all()
     assert np.all(np.asarray(mu.probs) >= 0)
-    np.testing.assert_allclose(np.sum(np.asarray(mu.probs, np.float64), axis=-1), 1, atol=100 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        np.sum(np.asarray(mu.probs, np.float64), axis=-1), 1, atol=100 * np.finfo(dtype).eps
+    )
 
 
 @pytest.mark.parametrize("size", [1e18, 1e30])
@@ -234,7 +253,9 @@ def test_scores_may_grow_exponentially(dtype: Any, tolerance: float) -> None:
     family, atoms = EntropicRisks(), np.random.default_rng(0).normal(size=200)
     risks = np.asarray(family.evaluate(Particles(atoms)))
     betas = np.asarray(family.betas)
-    np.testing.assert_allclose(risks, np.log(np.mean(np.exp(betas[:, None] * atoms), axis=-1)) / betas, rtol=1e-12)
+    np.testing.assert_allclose(
+        risks, np.log(np.mean(np.exp(betas[:, None] * atoms), axis=-1)) / betas, rtol=1e-12
+    )
     assert np.abs(family.residual(risks.astype(dtype))).max() <= tolerance
     assert np.isfinite(np.asarray(family.loss(risks, family.impute(risks.astype(dtype)))))
 
@@ -243,12 +264,16 @@ def test_statistics_that_are_no_places_are_met_around_those_they_speak_of() -> N
     """Expected shortfalls of distributions above all thresholds are all zero, and not those of a point mass at zero."""
     family = StopLoss()
     for distribution in ([5.0], [1.0], [2.0, 3.0], [-10.0, 0.3]):
-        assert family.residual(family.evaluate(Particles(np.array(distribution)))) == pytest.approx(0.0, abs=1e-9)
+        assert family.residual(family.evaluate(Particles(np.array(distribution)))) == pytest.approx(
+            0.0, abs=1e-9
+        )
     mu = Particles(np.array([-300.0, 200.0, 700.0]))
     wide = Categorical(np.linspace(-1000, 1000, 5), imputation="maximum-entropy")
     assert wide.residual(wide.evaluate(mu)) == pytest.approx(0.0, abs=1e-9)
     cubes = Moments(3, imputation="maximum-entropy")
-    np.testing.assert_allclose(cubes.evaluate(cubes.impute(cubes.evaluate(mu))), cubes.evaluate(mu), rtol=1e-9)
+    np.testing.assert_allclose(
+        cubes.evaluate(cubes.impute(cubes.evaluate(mu))), cubes.evaluate(mu), rtol=1e-9
+    )
 
 
 def test_without_places_there_is_no_maximum_entropy() -> None:

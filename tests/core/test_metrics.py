@@ -78,7 +78,9 @@ def test_wp_is_the_cost_of_an_optimal_matching(seed: int, p: float) -> None:
     cost = np.abs(twelve_samples(mu)[:, :, None] - twelve_samples(nu)[:, None, :]) ** p
     best = np.array([c[optimize.linear_sum_assignment(c)].mean() for c in cost])
     # W_p^p sums at most 11 stretches, whose lengths are off by at most 16 eps each.
-    np.testing.assert_allclose(wasserstein(mu, nu, p) ** p, best, atol=11 * 16 * EPS * (2 * REACH) ** p)
+    np.testing.assert_allclose(
+        wasserstein(mu, nu, p) ** p, best, atol=11 * 16 * EPS * (2 * REACH) ** p
+    )
 
 
 @given(seeds)
@@ -91,7 +93,9 @@ def test_winf_is_the_bottleneck_of_an_optimal_matching(seed: int) -> None:
     def is_matched(distance: np.ndarray, reach: int) -> bool:
         return bool((maximum_bipartite_matching(sparse.csr_array(distance <= reach)) >= 0).all())
 
-    bottleneck = [next(d for d in range(2 * REACH + 1) if is_matched(distance, d)) for distance in distances]
+    bottleneck = [
+        next(d for d in range(2 * REACH + 1) if is_matched(distance, d)) for distance in distances
+    ]
     np.testing.assert_array_equal(wasserstein(mu, nu, p=math.inf), bottleneck)
     np.testing.assert_array_equal(wasserstein(mu, nu, p=jnp.inf), bottleneck)
 
@@ -120,7 +124,9 @@ def test_integrated_cdf_is_the_expected_shortfall_below_x(seed: int) -> None:
     np.testing.assert_allclose(integrated_cdf(mu, x), direct, rtol=24 * EPS, atol=gap_rounding)
     assert (integrated_cdf(mu, mu.atoms.min(-1, keepdims=True)) == 0).all()
     right = mu.atoms.max(-1, keepdims=True) + 1
-    np.testing.assert_allclose(integrated_cdf(mu, right)[:, 0], right[:, 0] - mu.mean(), atol=gap_rounding)
+    np.testing.assert_allclose(
+        integrated_cdf(mu, right)[:, 0], right[:, 0] - mu.mean(), atol=gap_rounding
+    )
 
 
 def test_integrated_cdf_broadcasts_points_and_distributions() -> None:
@@ -135,13 +141,17 @@ def test_integrated_cdf_distance_is_the_supremum_over_all_x(seed: int) -> None:
     """Attained at an atom: no other point gives more."""
     mu, nu = pairs(seed)
     atoms = np.concatenate([mu.atoms, nu.atoms], axis=-1)
-    points = np.concatenate([atoms, np.random.default_rng(seed).uniform(-10, 10, (BATCH, 50))], axis=-1)
+    points = np.concatenate(
+        [atoms, np.random.default_rng(seed).uniform(-10, 10, (BATCH, 50))], axis=-1
+    )
 
     def direct(kappa: Particles, x: np.ndarray) -> np.ndarray:
         return (kappa.probs[:, None] * np.maximum(x[:, :, None] - kappa.atoms[:, None], 0)).sum(-1)
 
     distance = integrated_cdf_distance(mu, nu)
-    np.testing.assert_allclose(distance, np.abs(direct(mu, atoms) - direct(nu, atoms)).max(-1), atol=ATOL)
+    np.testing.assert_allclose(
+        distance, np.abs(direct(mu, atoms) - direct(nu, atoms)).max(-1), atol=ATOL
+    )
     assert (np.abs(direct(mu, points) - direct(nu, points)).max(-1) <= distance + ATOL).all()
 
 
@@ -155,7 +165,9 @@ def test_metric_axioms(metric, seed: int) -> None:
     four = random_batch(rng, 4)
     padded = Particles(np.pad(four.atoms, [(0, 0), (0, 3)]), np.pad(four.probs, [(0, 0), (0, 3)]))
     halved = np.where(np.arange(4) > 0, four.probs / 2, four.probs)
-    split = Particles(np.hstack([four.atoms, four.atoms[:, 1:]]), np.hstack([halved, halved[:, 1:]]))
+    split = Particles(
+        np.hstack([four.atoms, four.atoms[:, 1:]]), np.hstack([halved, halved[:, 1:]])
+    )
     assert (metric(padded, split) <= ATOL).all()
     differ = (np.sort(twelve_samples(mu)) != np.sort(twelve_samples(nu))).any(-1)
     # A twelfth of the mass is at least 1 away from where it should be: the least of the metrics sees 1/12.
@@ -185,11 +197,17 @@ def test_scaling(seed: int, gamma: float, reward: float) -> None:
     moved = 29 * EPS
     for p in (1, 2, math.inf):
         slack = moved + 16 * 16 * 6 * REACH * EPS
-        np.testing.assert_allclose(wasserstein(*pushed, p), abs(gamma) * wasserstein(mu, nu, p), atol=slack)
+        np.testing.assert_allclose(
+            wasserstein(*pushed, p), abs(gamma) * wasserstein(mu, nu, p), atol=slack
+        )
     np.testing.assert_allclose(
-        cramer(*pushed) ** 2, abs(gamma) * cramer(mu, nu) ** 2, atol=16 * (moved + 16 * 6 * REACH * EPS)
+        cramer(*pushed) ** 2,
+        abs(gamma) * cramer(mu, nu) ** 2,
+        atol=16 * (moved + 16 * 6 * REACH * EPS),
     )
-    mirrored = gamma < 0  # P_{-Z} differs from the mirror image of P_Z by a line: only gamma > 0 scales
+    mirrored = (
+        gamma < 0
+    )  # P_{-Z} differs from the mirror image of P_Z by a line: only gamma > 0 scales
     if not mirrored:
         slack = 16 * (moved + 16 * 6 * REACH * EPS)
         expected = gamma * integrated_cdf_distance(mu, nu)
@@ -217,7 +235,10 @@ def test_padding_has_no_influence(metric) -> None:
 def test_a_large_common_offset_costs_no_digits(metric) -> None:
     """Shifting dyadic atoms by 2^40 is exact, and so the distances agree to the bit."""
     rng = np.random.default_rng(1)
-    mu, nu = (Particles(rng.integers(-4000, 4000, (BATCH, n)) / 1024, rng.dirichlet(np.ones(n), BATCH)) for n in (7, 4))
+    mu, nu = (
+        Particles(rng.integers(-4000, 4000, (BATCH, n)) / 1024, rng.dirichlet(np.ones(n), BATCH))
+        for n in (7, 4)
+    )
     far = [Particles(kappa.atoms + 2.0**40, kappa.probs) for kappa in (mu, nu)]
     np.testing.assert_array_equal(metric(*far), metric(mu, nu))
     x = mu.atoms + 0.5
@@ -231,7 +252,9 @@ def test_levels_that_only_rounding_parts_are_one_level() -> None:
         assert wasserstein(mu, nu, p) == 0
     single = Particles(jnp.array([0.0, 10.0]), jnp.array([0.3, 0.7]))
     assert wasserstein(mu, single, math.inf) == 0  # 0.3 in float32 is 0.3 too
-    light = Particles(nu.atoms, nu.probs * (1 - 1e-9))  # a total within the tolerance is taken for 1
+    light = Particles(
+        nu.atoms, nu.probs * (1 - 1e-9)
+    )  # a total within the tolerance is taken for 1
     assert wasserstein(nu, light, math.inf) == 0
 
 
@@ -248,13 +271,17 @@ def test_batches_broadcast(metric) -> None:
     mu, nu = pairs(2)
     mu, nu = mu[:4], nu[:4]
     table = metric(mu[:, None], nu)
-    np.testing.assert_array_equal(table, metric(mu[np.repeat(np.arange(4), 4)], nu[np.arange(16) % 4]).reshape(4, 4))
+    np.testing.assert_array_equal(
+        table, metric(mu[np.repeat(np.arange(4), 4)], nu[np.arange(16) % 4]).reshape(4, 4)
+    )
     assert supremum(metric, mu[:, None], nu) == table.max()
 
 
 def test_supremum_passes_options_on() -> None:
     mu, nu = pairs(3)
-    single = supremum(wasserstein, Particles(jnp.float32([[0.0], [2.0]])), Particles(jnp.float32([1.0])))
+    single = supremum(
+        wasserstein, Particles(jnp.float32([[0.0], [2.0]])), Particles(jnp.float32([1.0]))
+    )
     assert isinstance(single, jax.Array)
     assert (single, single.dtype) == (1.0, jnp.float32)
     assert supremum(wasserstein, mu, nu, p=math.inf) == wasserstein(mu, nu, math.inf).max()

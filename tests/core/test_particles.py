@@ -31,7 +31,9 @@ def integer_batch(seed: int, n: int = N) -> tuple[Particles, np.ndarray, np.ndar
 def distribution(mu: Particles) -> dict[float, float]:
     """The distribution of a single `mu` as a dictionary, atoms of probability zero left out."""
     masses: dict[float, float] = {}
-    for atom, prob in zip(np.asarray(mu.atoms).tolist(), np.asarray(mu.probs).tolist(), strict=True):
+    for atom, prob in zip(
+        np.asarray(mu.atoms).tolist(), np.asarray(mu.probs).tolist(), strict=True
+    ):
         if prob > 0:
             masses[atom] = masses.get(atom, 0.0) + prob
     return masses
@@ -98,7 +100,9 @@ def test_mean_variance_and_cdf_are_exact(seed: int) -> None:
     x = np.arange(-REACH - 1, REACH + 2) / 1.0
     exact = (counts[:, None] * (atoms[:, None] <= x[:, None])).sum(-1) / PARTS
     np.testing.assert_allclose(mu.cdf(x), exact, atol=N * EPS)
-    np.testing.assert_allclose(mu.cdf(x - 0.5)[:, 1:], exact[:, :-1], atol=N * EPS)  # a step function
+    np.testing.assert_allclose(
+        mu.cdf(x - 0.5)[:, 1:], exact[:, :-1], atol=N * EPS
+    )  # a step function
 
 
 def test_moments_of_far_away_particles_keep_their_digits() -> None:
@@ -123,7 +127,9 @@ def test_quantile_is_the_galois_adjoint_of_the_cdf(seed: int) -> None:
     reached = 2 * (counts[:, None] * (atoms[:, None] <= quantiles[..., None])).sum(-1)
     before = 2 * (counts[:, None] * (atoms[:, None] < quantiles[..., None])).sum(-1)
     assert (reached >= halves).all()
-    assert (before < np.maximum(halves, 1)).all()  # at tau = 0 the smallest atom that is not padding
+    assert (
+        before < np.maximum(halves, 1)
+    ).all()  # at tau = 0 the smallest atom that is not padding
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,9 @@ def test_quantile_is_the_galois_adjoint_of_the_cdf(seed: int) -> None:
         ([-9.0, 9.0, 0.0], [1e-300, 1e-300, 1.0], [-9.0, 0.0, 0.0]),  # light, but not padding
     ],
 )
-def test_quantile_with_padding(atoms: list[float], probs: list[float], expected: list[float]) -> None:
+def test_quantile_with_padding(
+    atoms: list[float], probs: list[float], expected: list[float]
+) -> None:
     np.testing.assert_array_equal(Particles(atoms, probs).quantile([0.0, 0.5, 1.0]), expected)
 
 
@@ -148,7 +156,9 @@ def test_levels_are_hit_exactly_among_many_atoms() -> None:
     np.testing.assert_array_equal(mu.quantile(k / n), k - 1)
     thirds = Particles(np.arange(3.0), [0.1, 0.2, 0.7])
     assert thirds.quantile([0.3]) == 1.0  # although 0.1 + 0.2 > 0.3 ...
-    assert Particles(np.arange(3.0), [0.7, 0.1, 0.2]).quantile([0.8]) == 1.0  # ... and 0.7 + 0.1 < 0.8
+    assert (
+        Particles(np.arange(3.0), [0.7, 0.1, 0.2]).quantile([0.8]) == 1.0
+    )  # ... and 0.7 + 0.1 < 0.8
 
 
 def test_level_rounding_covers_prefix_sums() -> None:
@@ -156,7 +166,9 @@ def test_level_rounding_covers_prefix_sums() -> None:
     for n in (3, 1000, 30_000):
         probs = np.random.default_rng(n).dirichlet(np.full(n, 0.1)).astype(np.float32)
         levels = jnp.cumsum(probs)
-        assert np.abs(np.asarray(levels) - np.cumsum(probs.astype(np.float64))).max() <= level_rounding(levels)
+        assert np.abs(
+            np.asarray(levels) - np.cumsum(probs.astype(np.float64))
+        ).max() <= level_rounding(levels)
     assert level_rounding(jnp.zeros(1024, jnp.float32)) == 22 * float(jnp.finfo(jnp.float32).eps)
 
 
@@ -185,7 +197,9 @@ def test_padding_is_not_drawn_where_prefix_sums_round() -> None:
     """In float32 a prefix sum can move on an added zero; what is drawn there must still be an atom."""
     probs = np.zeros(1000, np.float32)
     probs[::7] = np.random.default_rng(0).random(143)
-    mu = Particles(jnp.where(probs > 0, 1.0, jnp.inf).clip(max=1e30), jnp.asarray(probs / probs.sum()))
+    mu = Particles(
+        jnp.where(probs > 0, 1.0, jnp.inf).clip(max=1e30), jnp.asarray(probs / probs.sum())
+    )
     levels = np.asarray(jnp.cumsum(mu.probs))
     assert (np.diff(levels)[probs[1:] == 0] != 0).any()  # the trap is there
     np.testing.assert_array_equal(mu.settled().atoms, 1.0)
@@ -212,7 +226,9 @@ def test_sorted_and_settled_are_the_same_law(seed: int) -> None:
     for i in range(BATCH):
         assert distribution(settled[i]) == distribution(mu[i])
         assert distribution(ordered[i]).keys() == distribution(mu[i]).keys()
-        assert set(settled.atoms[i].tolist()) == distribution(mu[i]).keys()  # padding lies on real atoms
+        assert (
+            set(settled.atoms[i].tolist()) == distribution(mu[i]).keys()
+        )  # padding lies on real atoms
     np.testing.assert_array_equal(mu.settled().probs, mu.probs)
 
 
@@ -259,7 +275,9 @@ def adversarial_batch(seed: int, size: int) -> Particles:
         rng.normal(size=size), rng.standard_cauchy(size), 2.0**-k, 2.0**k, rng.integers(0, 3, size),
         rng.random(size), 1e6 + rng.random(size), np.where(k == 0, 1e3, rng.random(size)),
     ])  # fmt: skip
-    probs = np.stack([rng.dirichlet(np.full(size, a)) for a in (1, 0.05)] + [2.0**-k, np.ones(size)])
+    probs = np.stack(
+        [rng.dirichlet(np.full(size, a)) for a in (1, 0.05)] + [2.0**-k, np.ones(size)]
+    )
     atoms, probs = np.repeat(atoms, 4, axis=0), np.tile(probs, (8, 1))
     return Particles(atoms, probs / probs.sum(-1, keepdims=True))
 
@@ -297,7 +315,9 @@ def test_compressed_to_no_fewer_is_sorted() -> None:
     for n in (3, 10):
         np.testing.assert_array_equal(mu.compressed(n).atoms, [1.0, 2.0, 3.0])
         np.testing.assert_array_equal(mu.compressed(n).probs, [0.25, 0.25, 0.5])
-    np.testing.assert_array_equal(Particles([2.0, 2.0, 2.0]).compressed(2).atoms[-1:], [2.0])  # no width at all
+    np.testing.assert_array_equal(
+        Particles([2.0, 2.0, 2.0]).compressed(2).atoms[-1:], [2.0]
+    )  # no width at all
 
 
 # --- Padding ---
@@ -386,7 +406,9 @@ def test_gradients() -> None:
     """Of the mean, even through a backup: gamma * probs; of the variance: 2 p (z - mean)."""
     atoms, probs = jnp.array([3.0, 0.0, 1.0]), jnp.array([0.5, 0.25, 0.25])
     tight = {"rtol": 0, "atol": 16 * float(jnp.finfo(jnp.float32).eps)}
-    np.testing.assert_allclose(jax.grad(lambda a: Particles(a, probs).mean())(atoms), probs, **tight)
+    np.testing.assert_allclose(
+        jax.grad(lambda a: Particles(a, probs).mean())(atoms), probs, **tight
+    )
     variance_slope = jax.grad(lambda a: Particles(a, probs).variance())(atoms)
     np.testing.assert_allclose(variance_slope, 2 * probs * (atoms - 1.75), **tight)
 
@@ -399,7 +421,9 @@ def test_gradients() -> None:
     np.testing.assert_allclose(to_reward, 1.0, **tight)
     median = jax.jit(lambda a: Particles(a, probs).quantile(jnp.array([0.5]))[0])
     np.testing.assert_array_equal(jax.grad(median)(atoms), [0.0, 0.0, 1.0])
-    assert jax.grad(lambda x: Particles([x, 0.0]).mean())(1.0) == 0.5  # a list with a traced number in it
+    assert (
+        jax.grad(lambda x: Particles([x, 0.0]).mean())(1.0) == 0.5
+    )  # a list with a traced number in it
 
 
 # --- Precision ---
@@ -451,7 +475,10 @@ def test_what_sums_to_one_in_float32_does_so_beside_float64() -> None:
     probs = jax.nn.softmax(jax.random.normal(jax.random.key(3), (64, 51), jnp.float32))
     assert np.abs(np.asarray(probs, np.float64).sum(-1) - 1).max() > 1.5e-8  # too much for float64
     atoms = jnp.broadcast_to(jnp.linspace(-10, 10, 51, dtype=jnp.float32), (64, 51))
-    single, double = Particles(atoms, probs), Particles(np.array([0.0, 1.0]), np.array([0.25, 0.75]))
+    single, double = (
+        Particles(atoms, probs),
+        Particles(np.array([0.0, 1.0]), np.array([0.25, 0.75])),
+    )
     for wide in (
         Particles(np.asarray(atoms, np.float64), probs),
         single.push(np.zeros(64), 0.9),
@@ -470,7 +497,9 @@ def test_what_sums_to_one_in_float32_does_so_beside_float64() -> None:
 def test_equal_weights_and_shared_weights() -> None:
     """Left out, probabilities are equal; given once, they serve the whole batch."""
     np.testing.assert_array_equal(Particles(np.zeros((2, 4))).probs, np.full((2, 4), 0.25))
-    np.testing.assert_array_equal(Particles(np.zeros((2, 2)), [0.25, 0.75]).probs, [[0.25, 0.75]] * 2)
+    np.testing.assert_array_equal(
+        Particles(np.zeros((2, 2)), [0.25, 0.75]).probs, [[0.25, 0.75]] * 2
+    )
 
 
 # --- What is refused ---
@@ -486,16 +515,28 @@ def test_equal_weights_and_shared_weights() -> None:
         (lambda: Particles([0.0, 1.0], [1.0]), r"probs.shape( is |.* got )\(1,\)"),
         (lambda: Particles([0.0, 1.0], 0.5), r"probs.shape( is |.* got )\(\)"),
         (lambda: Particles([0.0, 1.0], [[0.5, 0.5]]), r"probs.shape( is |.* got )\(1, 2\)"),
-        (lambda: Particles(np.zeros((3, 2)), np.full((2, 2), 0.5)), r"probs.shape( is |.* got )\(2, 2\)"),
+        (
+            lambda: Particles(np.zeros((3, 2)), np.full((2, 2), 0.5)),
+            r"probs.shape( is |.* got )\(2, 2\)",
+        ),
         (lambda: Particles([0.0, 1.0], [1.5, -0.5]), r"probs\[1\]( is |.* got )-0.5"),
         (lambda: Particles([0.0, 1.0], [math.nan, 1.0]), r"probs\[0\]( is |.* got )nan"),
         (lambda: Particles([0.0, 1.0], [0.5, 0.6]), r"sum of probs( is |.* got )1.1"),
-        (lambda: Particles(np.zeros((2, 2)), [[0.5, 0.5], [0.5, 0.25]]), r"sum of probs\[1\]( is |.* got )0.75"),
+        (
+            lambda: Particles(np.zeros((2, 2)), [[0.5, 0.5], [0.5, 0.25]]),
+            r"sum of probs\[1\]( is |.* got )0.75",
+        ),
         (lambda: Particles(np.zeros((2, 1))).mixture([1.0]), r"weights.shape( is |.* got )\(1,\)"),
         (lambda: Particles(np.zeros((2, 1))).mixture(1.0), r"weights.shape( is |.* got )\(\)"),
         (lambda: Particles([0.0]).mixture([1.0]), r"weights.shape( is |.* got )\(1,\)"),
-        (lambda: Particles(np.zeros((2, 1))).mixture([0.5, 0.75]), r"sum of weights( is |.* got )1.25"),
-        (lambda: Particles(np.zeros((2, 1))).mixture([1.5, -0.5]), r"weights\[1\]( is |.* got )-0.5"),
+        (
+            lambda: Particles(np.zeros((2, 1))).mixture([0.5, 0.75]),
+            r"sum of weights( is |.* got )1.25",
+        ),
+        (
+            lambda: Particles(np.zeros((2, 1))).mixture([1.5, -0.5]),
+            r"weights\[1\]( is |.* got )-0.5",
+        ),
         (lambda: Particles([0.0]).push(math.nan, 1.0), r"atoms\[0\]( is |.* got )nan"),
         (lambda: Particles([0.0]).cdf(0.5), r"x.shape( is |.* got )\(\)"),
         (lambda: Particles([0.0]).quantile(0.5), r"taus.shape( is |.* got )\(\)"),
@@ -505,7 +546,10 @@ def test_equal_weights_and_shared_weights() -> None:
         (lambda: Particles([0.0]).compressed(0), r"n( is |.* got )0"),
         (lambda: Particles([0.0]).compressed(1.5), r"n( is |.* got )1.5"),
         # In a trace too, where a probability per row would otherwise be spread over all its atoms.
-        (lambda: jax.jit(lambda p: Particles(np.zeros(3), p).mean())(jnp.ones(1)), r"probs.shape( is |.* got )\(1,\)"),
+        (
+            lambda: jax.jit(lambda p: Particles(np.zeros(3), p).mean())(jnp.ones(1)),
+            r"probs.shape( is |.* got )\(1,\)",
+        ),
     ],
 )
 def test_bad_input_is_refused_by_name_and_value(make, message: str) -> None:

@@ -107,7 +107,13 @@ def test_doors_return_numpy_but_for_random_keys() -> None:
     @in_float64
     def several(x, key):
         x = jnp.asarray(x)
-        return {"sum": x.sum(), "best": jnp.argmax(x), "positive": x > 0, "key": key, "name": "text"}
+        return {
+            "sum": x.sum(),
+            "best": jnp.argmax(x),
+            "positive": x > 0,
+            "key": key,
+            "name": "text",
+        }
 
     key = jax.random.key(0)
     with jax.enable_x64(False):

@@ -59,7 +59,9 @@ def test_cvar_is_the_rockafellar_uryasev_maximum(alpha: float, seed: int) -> Non
 def test_cvar_of_samples_is_the_mean_of_the_worst(k: int) -> None:
     """alpha = k / 8 of 8 equally likely samples: the k lowest."""
     samples = np.random.default_rng(k).normal(size=(BATCH, 8))
-    np.testing.assert_allclose(CVaR(k / 8)(Particles(samples)), np.sort(samples)[:, :k].mean(-1), atol=8 * 8 * 4 * EPS)
+    np.testing.assert_allclose(
+        CVaR(k / 8)(Particles(samples)), np.sort(samples)[:, :k].mean(-1), atol=8 * 8 * 4 * EPS
+    )
 
 
 def test_cvar_takes_a_fraction_of_the_atom_at_its_level() -> None:
@@ -153,7 +155,9 @@ def test_expectile_satisfies_its_first_order_condition(seed: int) -> None:
     mu = batch(seed)
     for tau in (0.2, 0.8):
         error = mu.atoms - ExpectileRisk(tau)(mu)[:, None]
-        gap = tau * (mu.probs * np.maximum(error, 0)).sum(-1) - (1 - tau) * (mu.probs * np.maximum(-error, 0)).sum(-1)
+        gap = tau * (mu.probs * np.maximum(error, 0)).sum(-1) - (1 - tau) * (
+            mu.probs * np.maximum(-error, 0)
+        ).sum(-1)
         assert (np.abs(gap) <= ATOL).all()
     np.testing.assert_allclose(ExpectileRisk(0.5)(mu), mu.mean(), atol=ATOL)
 
@@ -172,10 +176,18 @@ def test_positive_homogeneity(seed: int, scale: float) -> None:
     """The coherent measures and the quantile scale with Z; for the entropic one beta scales inversely."""
     mu = batch(seed)
     scaled = mu.push(0.0, scale)
-    for risk in (ExpectedReturn(), CVaR(0.3), ValueAtRisk(0.3), ExpectileRisk(0.2), ExpectileRisk(0.8)):
+    for risk in (
+        ExpectedReturn(),
+        CVaR(0.3),
+        ValueAtRisk(0.3),
+        ExpectileRisk(0.2),
+        ExpectileRisk(0.8),
+    ):
         np.testing.assert_allclose(risk(scaled), scale * risk(mu), atol=2 * ATOL)
     np.testing.assert_allclose(Entropic(2.0)(mu.push(0.0, 0.5)), 0.5 * Entropic(1.0)(mu), atol=ATOL)
-    np.testing.assert_allclose(MeanVariance(0.5)(mu.push(0.0, 2.0)), 2 * MeanVariance(1.0)(mu), atol=16 * ATOL)
+    np.testing.assert_allclose(
+        MeanVariance(0.5)(mu.push(0.0, 2.0)), 2 * MeanVariance(1.0)(mu), atol=16 * ATOL
+    )
 
 
 @pytest.mark.parametrize("risk", RISKS[:-1], ids=repr)
@@ -193,7 +205,9 @@ def test_mean_variance_is_not_monotone() -> None:
     assert MeanVariance(1.0)(Particles([0.0, 8.0])) < MeanVariance(1.0)(Particles([0.0]))
 
 
-@pytest.mark.parametrize("risk", [CVaR(0.3), CVaR(0.05), ExpectileRisk(0.2), ExpectileRisk(0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "risk", [CVaR(0.3), CVaR(0.05), ExpectileRisk(0.2), ExpectileRisk(0.5)], ids=repr
+)
 @given(seed=seeds)
 @few
 def test_coherent_measures_reward_diversification(risk: Risk, seed: int) -> None:
@@ -202,7 +216,10 @@ def test_coherent_measures_reward_diversification(risk: Risk, seed: int) -> None
     probs = rng.dirichlet(np.ones(N), BATCH)
     x, y = rng.uniform(-4, 4, (2, BATCH, N))
     x[BATCH // 2 :] = -y[BATCH // 2 :] * rng.random((BATCH // 2, 1))  # strongly dependent ones too
-    together, apart = risk(Particles(x + y, probs)), risk(Particles(x, probs)) + risk(Particles(y, probs))
+    together, apart = (
+        risk(Particles(x + y, probs)),
+        risk(Particles(x, probs)) + risk(Particles(y, probs)),
+    )
     assert (together >= apart - 8 * ATOL).all()
 
 
@@ -247,7 +264,9 @@ def test_precision_jit_vmap_and_static(risk: Risk) -> None:
     value = jax.jit(lambda risk, mu: jax.vmap(risk)(mu))(risk, single)
     assert value.dtype == jnp.float32
     if not isinstance(risk, ValueAtRisk):  # a quantile may jump to the next atom
-        np.testing.assert_allclose(value, exact, atol=ATOL / EPS * float(jnp.finfo(jnp.float32).eps))
+        np.testing.assert_allclose(
+            value, exact, atol=ATOL / EPS * float(jnp.finfo(jnp.float32).eps)
+        )
     assert jax.eval_shape(risk, single).dtype == jnp.float32
     assert isinstance(hash(risk), int)
 
@@ -260,7 +279,9 @@ def test_equal_measures_share_one_compilation() -> None:
         traces.append(type(risk))
         return jnp.argmax(risk(mu), axis=-1)
 
-    mu = Particles(jnp.array([[1.0, 1.0], [-10.0, 14.0]]))  # a safe action and a better but risky one
+    mu = Particles(
+        jnp.array([[1.0, 1.0], [-10.0, 14.0]])
+    )  # a safe action and a better but risky one
     assert greedy(ExpectedReturn(), mu) == 1
     assert greedy(CVaR(0.5), mu) == 0
     assert greedy(CVaR(np.float64(0.5)), mu) == 0

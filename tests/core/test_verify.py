@@ -11,7 +11,14 @@ import edrl
 from contracts import FAMILIES, Case, SmoothQuantiles, every
 from edrl import Particles
 
-PLAIN = ("moments-2", "categorical-21", "quantiles-11", "expectiles-11", "expectiles-naive", "score-alone")
+PLAIN = (
+    "moments-2",
+    "categorical-21",
+    "quantiles-11",
+    "expectiles-11",
+    "expectiles-naive",
+    "score-alone",
+)
 
 
 @every([case for case in FAMILIES if case.name in PLAIN])
@@ -58,7 +65,9 @@ class Redescending(SmoothQuantiles):
 
 
 class OneRowOnly(SmoothQuantiles):
-    taus: tuple[float, ...] = edrl.midpoints(6)  # as many as `verify` has rows: no shape gives it away
+    taus: tuple[float, ...] = edrl.midpoints(
+        6
+    )  # as many as `verify` has rows: no shape gives it away
 
     def score(self, values: Any, atoms: Any) -> Any:
         return jnp.tanh(values[..., None] - atoms)

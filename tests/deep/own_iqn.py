@@ -17,7 +17,12 @@ class Network(eqx.Module):
     last: eqx.nn.Linear
 
     def __init__(self, inputs: int, actions: int, key: jax.Array) -> None:
-        sizes = {"body": (inputs, 64), "levels": (32, 64), "hidden": (64, 64), "last": (64, actions)}
+        sizes = {
+            "body": (inputs, 64),
+            "levels": (32, 64),
+            "hidden": (64, 64),
+            "last": (64, actions),
+        }
         for one, (name, size) in zip(jax.random.split(key, 4), sizes.items(), strict=True):
             setattr(self, name, eqx.nn.Linear(*size, key=one))
 

@@ -16,7 +16,13 @@ class Prioritised(Replay):
         self.highest = 1.0  # which a new transition has
 
     def add(
-        self, frame: np.ndarray, action: int, reward: float, terminal: bool, start: bool, lane: int = 0
+        self,
+        frame: np.ndarray,
+        action: int,
+        reward: float,
+        terminal: bool,
+        start: bool,
+        lane: int = 0,
     ) -> None:
         self.priorities[self.next_place(lane)] = self.highest
         super().add(frame, action, reward, terminal, start, lane)

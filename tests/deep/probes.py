@@ -22,7 +22,9 @@ class Probe(gymnasium.Env):
         self.kind = kind
         self.state = 0.0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         random = self.kind in ("observed", "both")
         self.state = float(self.np_random.choice([-1.0, 1.0])) if random else 0.0

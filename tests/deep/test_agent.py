@@ -11,7 +11,16 @@ from edrl.core.algorithms import algorithm
 from edrl.core.risk import CVaR
 from edrl.deep.agents import IQN, Agent, StatisticsAgent
 from edrl.deep.config import AGENTS
-from edrl.deep.learner import Adam, GreedyPolicy, Learner, diagnose, new_learner, seed_of, update, updates
+from edrl.deep.learner import (
+    Adam,
+    GreedyPolicy,
+    Learner,
+    diagnose,
+    new_learner,
+    seed_of,
+    update,
+    updates,
+)
 from edrl.deep.networks import network_for
 from edrl.deep.replay import Batch
 
@@ -22,7 +31,9 @@ STATISTICS = [name for name in AGENTS if name != "iqn"]
 
 def built(name: str, double: bool = False, size: int = 5) -> tuple[StatisticsAgent, Learner, Batch]:
     family = algorithm(AGENTS[name], None if name == "dqn" else size, support=(-4.0, 4.0))
-    agent = StatisticsAgent(family, network_for("mlp", (4,), ACTIONS, family.num_outputs), double=double)
+    agent = StatisticsAgent(
+        family, network_for("mlp", (4,), ACTIONS, family.num_outputs), double=double
+    )
     return agent, *with_data(agent)
 
 
@@ -51,18 +62,28 @@ def test_loss_is_that_of_brute_force(name: str, double: bool) -> None:
     family = agent.family
     losses = []
     for row in range(BATCH):
-        after = np.asarray(agent.values(learner.target, batch.next_observations[row : row + 1])[0], np.float64)
-        judge = np.asarray(agent.values(learner.online, batch.next_observations[row : row + 1])[0], np.float64)
-        expected = [float(family.mean((judge if double else after)[action])) for action in range(ACTIONS)]
+        after = np.asarray(
+            agent.values(learner.target, batch.next_observations[row : row + 1])[0], np.float64
+        )
+        judge = np.asarray(
+            agent.values(learner.online, batch.next_observations[row : row + 1])[0], np.float64
+        )
+        expected = [
+            float(family.mean((judge if double else after)[action])) for action in range(ACTIONS)
+        ]
         imputed = family.impute(after[int(np.argmax(expected))])
         atoms = float(batch.returns[row]) + float(batch.discounts[row]) * np.asarray(imputed.atoms)
-        outputs = agent.network(learner.online, batch.observations[row : row + 1])[0, batch.actions[row]]
+        outputs = agent.network(learner.online, batch.observations[row : row + 1])[
+            0, batch.actions[row]
+        ]
         target = type(imputed)(atoms, np.asarray(imputed.probs))
         losses.append(float(family.loss_on_outputs(np.asarray(outputs, np.float64), target)))
     found = agent.loss(learner.online, learner.target, batch, KEY)
     assert found.shape == (BATCH,)
     # Single against double precision; Newton steps that are cut off (qr-dqn-imputation) carry the difference on.
-    assert float(found.mean()) == pytest.approx(np.mean(losses), rel=5e-3 if name == "qr-dqn-imputation" else 2e-3)
+    assert float(found.mean()) == pytest.approx(
+        np.mean(losses), rel=5e-3 if name == "qr-dqn-imputation" else 2e-3
+    )
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -140,7 +161,11 @@ def test_a_risk_measure_chooses_actions_and_next_actions(double: bool) -> None:
     np.testing.assert_array_equal(careful(observations), worst.argmax(-1))
     assert (worst.argmax(-1) != neutral(observations)).any()
     after = np.asarray(agent.values(learner.target, batch.next_observations), np.float64)
-    judge = np.asarray(agent.values(learner.online, batch.next_observations), np.float64) if double else after
+    judge = (
+        np.asarray(agent.values(learner.online, batch.next_observations), np.float64)
+        if double
+        else after
+    )
     best = np.asarray(CVaR(1 / 3)(agent.family.impute(judge))).argmax(-1)
     found = agent.next_values(learner.online, learner.target, batch)
     np.testing.assert_allclose(found, after[np.arange(BATCH), best], rtol=1e-5)
@@ -148,7 +173,9 @@ def test_a_risk_measure_chooses_actions_and_next_actions(double: bool) -> None:
 
 def test_the_paper_agents() -> None:
     """Appendix D: 11 expectiles at linspace(.01, .99), naive 201 at the midpoints, QR-DQN 200 at the midpoints."""
-    taus: dict[str, Any] = {name: getattr(algorithm(AGENTS[name], support=(0, 1)), "taus", ()) for name in STATISTICS}
+    taus: dict[str, Any] = {
+        name: getattr(algorithm(AGENTS[name], support=(0, 1)), "taus", ()) for name in STATISTICS
+    }
     np.testing.assert_allclose(taus["er-dqn"], np.linspace(0.01, 0.99, 11))
     np.testing.assert_allclose(taus["er-dqn-naive"], (2 * np.arange(201) + 1) / 402)
     np.testing.assert_allclose(taus["qr-dqn"], (2 * np.arange(200) + 1) / 400)
@@ -197,7 +224,9 @@ def test_levels_of_iqn_are_of_each_rows_own() -> None:
     taus[2] = 0.9
     after = np.asarray(agent.quantiles(learner.online, batch.observations, taus))
     assert ((before != after).any(axis=(1, 2)) == (np.arange(BATCH) == 2)).all()
-    one, other = (agent.returns(learner.online, batch.observations, jax.random.key(n)) for n in range(2))
+    one, other = (
+        agent.returns(learner.online, batch.observations, jax.random.key(n)) for n in range(2)
+    )
     assert one.shape == (BATCH, ACTIONS)
     assert one.size == 32
     assert (np.asarray(one.atoms) != np.asarray(other.atoms)).any()
@@ -209,7 +238,9 @@ def test_weights_of_a_batch_weight_the_losses() -> None:
     weights = np.array([2, 0, 2, 0, 1], np.float32)
     kept = np.array([0, 2, 0, 2, 4])
     found, losses = update(agent, ADAM, built("er-dqn")[1], batch._replace(weights=weights), SEED)
-    same, _ = update(agent, ADAM, built("er-dqn")[1], Batch(*(column[kept] for column in batch)), SEED)
+    same, _ = update(
+        agent, ADAM, built("er-dqn")[1], Batch(*(column[kept] for column in batch)), SEED
+    )
     for a, b in zip(jax.tree.leaves(found.online), jax.tree.leaves(same.online), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     _, plain = update(agent, ADAM, built("er-dqn")[1], batch, SEED)

@@ -17,16 +17,28 @@ from edrl.deep.environments import Step
 from edrl.deep.play import Moment
 
 NONE = np.zeros(1)
-STEPS = st.tuples(st.sampled_from([-1.0, 0.0, 2.0]), st.sampled_from(["goes on", "terminal", "lost life", "truncated"]))
+STEPS = st.tuples(
+    st.sampled_from([-1.0, 0.0, 2.0]),
+    st.sampled_from(["goes on", "terminal", "lost life", "truncated"]),
+)
 
 
 def moment(seen: float, reward: float, how: str, action: int = 0) -> Moment:
-    ends = {"goes on": (False, False), "terminal": (True, True), "lost life": (True, False), "truncated": (False, True)}
+    ends = {
+        "goes on": (False, False),
+        "terminal": (True, True),
+        "lost life": (True, False),
+        "truncated": (False, True),
+    }
     after = Step(NONE, reward, reward, *ends[how])
     return Moment(0, 0, np.array([seen]), NONE, False, action, after, 0.0)
 
 
-@given(played=st.lists(STEPS, min_size=1, max_size=30), gamma=st.sampled_from([0.0, 0.5, 0.9]), every=st.integers(1, 4))
+@given(
+    played=st.lists(STEPS, min_size=1, max_size=30),
+    gamma=st.sampled_from([0.0, 0.5, 0.9]),
+    every=st.integers(1, 4),
+)
 def test_returns_are_the_discounted_sums_up_to_the_terminal(
     played: list[tuple[float, str]], gamma: float, every: int
 ) -> None:
@@ -48,7 +60,9 @@ def test_returns_are_the_discounted_sums_up_to_the_terminal(
     assert found == pytest.approx(expected)
 
 
-def test_many_returns_are_thinned_but_stay_spread_over_all_that_was_played(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_returns_are_thinned_but_stay_spread_over_all_that_was_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What an agent sees may be large; each return is still the one of its moment."""
     monkeypatch.setattr(calibration, "MOST", 10)
     returns = Returns(0.5, every=1)
@@ -78,7 +92,9 @@ class Knowing(Agent):
 
 
 def agent_of(learnt: dict[int, np.ndarray]) -> Knowing:
-    return Knowing(jnp.asarray(np.stack([learnt[action] for action in sorted(learnt)]), jnp.float32))
+    return Knowing(
+        jnp.asarray(np.stack([learnt[action] for action in sorted(learnt)]), jnp.float32)
+    )
 
 
 def test_right_laws_are_found_right_and_others_not() -> None:

@@ -65,13 +65,17 @@ def test_training_says_what_it_came_to_and_what_it_will_not_do(
     assert f"the last evaluation's mean score is {score:.2f}" in " ".join(printed.out.split())
     assert f"step 100: evaluation, mean score {score:.2f}" in printed.err
     monkeypatch.setattr("edrl.cli.train.free_memory", lambda: 1e6)
-    assert Train(config=dataclasses.replace(SMALL, evaluate_every=1000), out=tmp_path / "other")() == 0
+    assert (
+        Train(config=dataclasses.replace(SMALL, evaluate_every=1000), out=tmp_path / "other")() == 0
+    )
     warned = _printed(capsys)
     assert "GB of memory, but 0.0 GB are free" in warned
     assert "the first would come after 1,000 steps" in warned
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.argv", ["edrl", "--version"])
     cli.main()
     assert capsys.readouterr().out == f"edrl {__version__}\n"
@@ -87,9 +91,13 @@ def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         assert opened.size[1] == 320
 
 
-def test_a_film_shows_one_of_so_many_steps(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_film_shows_one_of_so_many_steps(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown: list[int] = []
-    monkeypatch.setattr("edrl.cli.play.write_film", lambda path, pictures, seconds: shown.append(len(pictures)))
+    monkeypatch.setattr(
+        "edrl.cli.play.write_film", lambda path, pictures, seconds: shown.append(len(pictures))
+    )
     for every in (1, 2, 3):
         assert Play(run, video=tmp_path / "film.gif", steps=3, every=every)() == 0
     assert shown == [3, 2, 1]
@@ -118,9 +126,21 @@ def test_two_do_not_train_one_run(run: Path, capsys: pytest.CaptureFixture[str])
 def test_an_mp4_shows_the_pictures(tmp_path: Path) -> None:
     """Odd lengths are cut; what comes back is what went in, as far as the codec lets it."""
     shades = (40, 120, 200)
-    film.write_film(tmp_path / "film.mp4", [np.full((33, 65, 3), shade, np.uint8) for shade in shades], 0.5)
-    decode = [film._ffmpeg(), "-loglevel", "error", "-i", str(tmp_path / "film.mp4"), "-f", "rawvideo"]
-    seen = subprocess.run([*decode, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True).stdout
+    film.write_film(
+        tmp_path / "film.mp4", [np.full((33, 65, 3), shade, np.uint8) for shade in shades], 0.5
+    )
+    decode = [
+        film._ffmpeg(),
+        "-loglevel",
+        "error",
+        "-i",
+        str(tmp_path / "film.mp4"),
+        "-f",
+        "rawvideo",
+    ]
+    seen = subprocess.run(
+        [*decode, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True
+    ).stdout
     frames = np.frombuffer(seen, np.uint8).reshape(-1, 32 * 64 * 3)
     np.testing.assert_allclose(frames.mean(axis=1), shades, atol=4)
 
@@ -141,8 +161,14 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
     [
         (Train(config=SMALL), "--out"),
         (Train(SMALL, resume=Path("nowhere")), "nowhere"),
-        (Train(config=preset("minatar", env="minatar/brekout"), out=Path("never-made")), "minatar/breakout"),
-        (Train(config=preset("paper", env="CartPole-v1"), out=Path("never-made")), "choose network mlp"),
+        (
+            Train(config=preset("minatar", env="minatar/brekout"), out=Path("never-made")),
+            "minatar/breakout",
+        ),
+        (
+            Train(config=preset("paper", env="CartPole-v1"), out=Path("never-made")),
+            "choose network mlp",
+        ),
         (Evaluate(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere")), "nowhere"),
         (Play(Path("nowhere"), video=Path("film.avi")), ".gif or .mp4"),
@@ -150,7 +176,9 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
         (Evaluate(Path("nowhere"), episodes=0), "episodes"),
     ],
 )
-def test_mistakes_are_explained(command: Callable[[], int], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_explained(
+    command: Callable[[], int], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command() == 2
     assert words in capsys.readouterr().out
     assert not Path("never-made").exists()
@@ -245,7 +273,12 @@ def test_a_run_is_trained_for_longer_but_not_otherwise(
         assert isinstance(ended.value.code, int)
         return ended.value.code
 
-    for name, value in (("env", "breakout"), ("agent", "dqn"), ("preset", "minatar"), ("out", "elsewhere")):
+    for name, value in (
+        ("env", "breakout"),
+        ("agent", "dqn"),
+        ("preset", "minatar"),
+        ("out", "elsewhere"),
+    ):
         assert resume(f"--{name}={value}") == 2
         assert f"{name} is '{value}': with --resume the run's own settings hold" in _printed(capsys)
     assert resume("--steps=100") == 2
@@ -314,9 +347,17 @@ def test_an_agents_name_says_what_is_changed(
         assert isinstance(ended.value.code, int)
         return ended.value.code
 
-    assert train("--agent", "Er-Dqn[size=3,double,learning_rate=1e-4]", f"--out={tmp_path / 'run'}") == 0
+    assert (
+        train("--agent", "Er-Dqn[size=3,double,learning_rate=1e-4]", f"--out={tmp_path / 'run'}")
+        == 0
+    )
     config = read_config(tmp_path / "run")
-    assert (config.agent, config.size, config.double, config.learning_rate) == ("er-dqn", 3, True, 1e-4)
+    assert (config.agent, config.size, config.double, config.learning_rate) == (
+        "er-dqn",
+        3,
+        True,
+        1e-4,
+    )
     assert str(config.variant) == "er-dqn[double,learning_rate=1e-4,size=3]"
     assert train("--agent=er-dqn[size=3]", "--size=5", f"--out={tmp_path / 'other'}") == 2
     assert "size must be 3, as in er-dqn[size=3]" in _printed(capsys)
@@ -331,11 +372,16 @@ def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert f"out is '{out}': {file} is a file: name a directory" in _printed(capsys)
 
 
-def test_a_config_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_config_that_cannot_be_read_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "checkpoint-000000000001").mkdir()
     assert Evaluate(tmp_path)() == 2
     assert "no config.json" in _printed(capsys)
-    for text, words in (("{", "config.json cannot be read"), ('{"steps": "many"}', "steps must be a whole number of at least 1, got 'many'")):
+    for text, words in (
+        ("{", "config.json cannot be read"),
+        ('{"steps": "many"}', "steps must be a whole number of at least 1, got 'many'"),
+    ):
         (tmp_path / "config.json").write_text(text)
         assert Evaluate(tmp_path)() == 2
         assert words in _printed(capsys)

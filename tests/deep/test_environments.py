@@ -81,20 +81,28 @@ def test_a_shrunk_pixel_is_the_mean_of_its_area() -> None:
 
 def test_shrinking_is_opencvs_to_the_bit() -> None:
     """Also with few grey levels, where means halfway between two are frequent, and for PAL's 250 lines."""
-    cv2 = pytest.importorskip("cv2", reason="the comparison needs pip install opencv-python-headless")
+    cv2 = pytest.importorskip(
+        "cv2", reason="the comparison needs pip install opencv-python-headless"
+    )
     generator = np.random.default_rng(0)
     for height in (210, 250):
         resize = AreaResize(height, 160, 84)
         for levels in (2, 5, 256):
-            image = (generator.integers(levels, size=(height, 160)) * 255 // (levels - 1)).astype(np.uint8)
-            assert np.array_equal(resize(image), cv2.resize(image, (84, 84), interpolation=cv2.INTER_AREA))
+            image = (generator.integers(levels, size=(height, 160)) * 255 // (levels - 1)).astype(
+                np.uint8
+            )
+            assert np.array_equal(
+                resize(image), cv2.resize(image, (84, 84), interpolation=cv2.INTER_AREA)
+            )
 
 
 @pytest.mark.parametrize("sticky", [False, True])
 @pytest.mark.parametrize("game", ["breakout", "space_invaders"])
 def test_atari_is_gymnasiums_preprocessing(ale_py: Any, game: str, sticky: bool) -> None:
     """Frames to the bit, raw scores, ends and, by the seed, no-ops and sticky actions, over episodes."""
-    pytest.importorskip("cv2", reason="Gymnasium's AtariPreprocessing needs pip install opencv-python-headless")
+    pytest.importorskip(
+        "cv2", reason="Gymnasium's AtariPreprocessing needs pip install opencv-python-headless"
+    )
     raw = ale_py.AtariEnv(game, frameskip=1, repeat_action_probability=0.25 if sticky else 0.0)
     theirs = gymnasium.wrappers.AtariPreprocessing(raw)
     ours = make(game, seed=3, sticky=sticky)
@@ -118,7 +126,13 @@ def test_atari_is_gymnasiums_preprocessing(ale_py: Any, game: str, sticky: bool)
 def test_atari_is_the_vector_environment(ale_py: Any, game: str) -> None:
     """ale-py's C++ vector environment gives the same frames, clipped rewards and ends."""
     vector = ale_py.AtariVectorEnv(
-        game, num_envs=1, num_threads=1, noop_max=0, use_fire_reset=False, stack_num=1, reward_clipping=True
+        game,
+        num_envs=1,
+        num_threads=1,
+        noop_max=0,
+        use_fire_reset=False,
+        stack_num=1,
+        reward_clipping=True,
     )
     ours = Atari(game, seed=0, noop_max=0)
     frames, _ = vector.reset(seed=0)
@@ -189,8 +203,12 @@ def test_all_57_games_start_and_step(ale_py: Any) -> None:
         env = make(game, seed=0)
         first = env.reset()
         steps = [env.step(action % env.num_actions) for action in range(3)]
-        assert {(step.frame.shape, step.frame.dtype) for step in steps} == {(first.shape, first.dtype)}
-        assert (first.shape, first.dtype) == (env.frame_shape, env.frame_dtype) == ((84, 84), np.uint8)
+        assert {(step.frame.shape, step.frame.dtype) for step in steps} == {
+            (first.shape, first.dtype)
+        }
+        assert (
+            (first.shape, first.dtype) == (env.frame_shape, env.frame_dtype) == ((84, 84), np.uint8)
+        )
         minimal = env._ale.getMinimalActionSet()  # type: ignore[attr-defined]
         assert env.action_names == tuple(action.name for action in minimal)
     assert Atari("breakout", seed=0).action_names == ("NOOP", "FIRE", "RIGHT", "LEFT")
@@ -198,7 +216,13 @@ def test_all_57_games_start_and_step(ale_py: Any) -> None:
 
 @pytest.mark.parametrize(
     ("game", "sticky"),
-    [("breakout", False), ("breakout", True), ("qbert", False), ("berzerk", True), ("yars_revenge", True)],
+    [
+        ("breakout", False),
+        ("breakout", True),
+        ("qbert", False),
+        ("berzerk", True),
+        ("yars_revenge", True),
+    ],
 )
 def test_atari_goes_on_to_the_bit_after_a_load(ale_py: Any, game: str, sticky: bool) -> None:
     """In a new process's instance, seeded otherwise. ALE's own snapshots fail this for all but Breakout."""
@@ -333,11 +357,15 @@ def test_gymnasium_by_id_and_by_object() -> None:
 
 def test_terminal_and_truncated_are_told_apart() -> None:
     """A pole that falls is terminal; a TimeLimit only ends the episode."""
-    fallen = next(step for step in play(make("CartPole-v1", seed=0), np.ones(100, int)) if step.ended)
+    fallen = next(
+        step for step in play(make("CartPole-v1", seed=0), np.ones(100, int)) if step.ended
+    )
     assert fallen.terminal
     limited = make(gymnasium.make("CartPole-v1", max_episode_steps=3), seed=0)
     limited.reset()
-    assert [(step.terminal, step.ended) for step in (limited.step(0), limited.step(1), limited.step(0))] == [
+    assert [
+        (step.terminal, step.ended) for step in (limited.step(0), limited.step(1), limited.step(0))
+    ] == [
         (False, False),
         (False, False),
         (False, True),
@@ -363,7 +391,11 @@ def test_frames_are_scaled_by_what_they_are() -> None:
     """Bytes to at most 1, whatever the network; other numbers are left alone."""
     bytes_, bits, floats = (
         make(gymnasium.wrappers.TransformObservation(Counter(), lambda frame: frame, space), seed=0)
-        for space in (Box(0, 255, (2,), np.uint8), Box(0, 1, (2,), np.uint8), Box(0, 1, (2,), np.float32))
+        for space in (
+            Box(0, 255, (2,), np.uint8),
+            Box(0, 1, (2,), np.uint8),
+            Box(0, 1, (2,), np.float32),
+        )
     )
     assert (bytes_.scale, bits.scale, floats.scale) == (1 / 255, 1.0, 1.0)
     assert make("FrozenLake-v1", seed=0).scale == 1.0
@@ -431,7 +463,9 @@ def test_gymnasium_starts_the_next_episode_after_a_load() -> None:
 
 @pytest.mark.parametrize("name", ["breakout", "minatar/seaquest", "CartPole-v1"])
 def test_one_seed_repeats_and_two_differ(name: str) -> None:
-    pytest.importorskip({"breakout": "ale_py", "minatar/seaquest": "minatar"}.get(name, "gymnasium"))
+    pytest.importorskip(
+        {"breakout": "ale_py", "minatar/seaquest": "minatar"}.get(name, "gymnasium")
+    )
     one, again, two = make(name, seed=1), make(name, seed=1), make(name, seed=2)
     actions = random_actions(one, 120)
     first = list(play(one, actions))
@@ -471,7 +505,9 @@ def test_an_unknown_name_is_told_its_neighbours(wrong: str, near: str) -> None:
 def test_what_no_agent_here_can_play_is_refused() -> None:
     with pytest.raises(ValueError, match=r"action space of Pendulum-v1 = Box.*finitely many"):
         make("Pendulum-v1", seed=0)
-    with pytest.raises(ValueError, match=r"observation space of Blackjack-v1 = Tuple.*Box or Discrete"):
+    with pytest.raises(
+        ValueError, match=r"observation space of Blackjack-v1 = Tuple.*Box or Discrete"
+    ):
         make("Blackjack-v1", seed=0)
     with pytest.raises(ValueError, match=r"env = 3 .*gymnasium.Env"):
         make(3, seed=0)  # type: ignore[arg-type]
@@ -493,9 +529,12 @@ def test_what_draws_an_environment_may_be_missing(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("module", "extra", "name"), [("ale_py", "atari", "pong"), ("minatar", "minatar", "minatar/asterix")]
+    ("module", "extra", "name"),
+    [("ale_py", "atari", "pong"), ("minatar", "minatar", "minatar/asterix")],
 )
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, module: str, extra: str, name: str) -> None:
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, extra: str, name: str
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf"pip install 'edrl\[{extra}\]'"):
         make(name, seed=0)
@@ -521,7 +560,9 @@ class Plain(gymnasium.Env[np.ndarray, int]):
     action_space, observation_space = Discrete(2), Box(-1, 1, (1,), np.float32)
     reward, seen = 0.0, 0.0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         return np.zeros(1, np.float32), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:

@@ -53,12 +53,16 @@ def test_an_agent_of_ones_own_learns_and_is_loaded_again(tmp_path: Path) -> None
     np.testing.assert_array_equal(action_values(loaded), action_values(run))
     with pytest.raises(ValueError, match=r"agent.*trained with agent=tests\.deep\.own_iqn\.OwnIQN"):
         load(tmp_path / "run", env=Probe("both"))
-    with pytest.raises(Exception, match=r"(?s)agent.*Agent"):  # by us, or by the type checker of the tests
+    with pytest.raises(
+        Exception, match=r"(?s)agent.*Agent"
+    ):  # by us, or by the type checker of the tests
         train(Config(**PROBE), tmp_path / "three", agent=3, env=Probe("both"))  # type: ignore[arg-type]
 
 
 def test_an_agent_of_ones_own_by_name(tmp_path: Path) -> None:
-    config = Config(**{**PROBE, "agent": "tests.deep.own_iqn:OwnIQN", "env": "CartPole-v1", "steps": 150})
+    config = Config(
+        **{**PROBE, "agent": "tests.deep.own_iqn:OwnIQN", "env": "CartPole-v1", "steps": 150}
+    )
     assert Train(config=config, out=tmp_path / "run")() == 0
     assert isinstance(load(tmp_path / "run").agent, OwnIQN)
 
@@ -75,7 +79,9 @@ def test_a_prioritised_replay_learns_and_goes_on_exactly(agent: str, tmp_path: P
     whole = train(short, tmp_path / "whole", replay=Prioritised)
     train(dataclasses.replace(short, steps=150), tmp_path / "run", replay=Prioritised)
     again = resume(tmp_path / "run", steps=300, replay=Prioritised)
-    for one, other in zip(*(jax.tree.leaves(run.state.learner) for run in (whole, again)), strict=True):
+    for one, other in zip(
+        *(jax.tree.leaves(run.state.learner) for run in (whole, again)), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
     for name in TABLES:
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -177,7 +183,9 @@ def test_a_callback_counts_and_is_told_what_happens(tmp_path: Path) -> None:
         train(config, tmp_path / "other", callbacks=[Count(), Count()])
 
 
-def test_tensorboard_shows_the_columns_of_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorboard_shows_the_columns_of_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown: dict[str, list[float]] = {}
 
     class Writer:
@@ -190,7 +198,11 @@ def test_tensorboard_shows_the_columns_of_the_tables(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("tensorboardX.SummaryWriter", Writer)
     train(SMALL, tmp_path / "run", callbacks=[TensorBoard()])
-    for table, prefix in (("metrics", ""), ("evaluations", "evaluation/"), ("calibration", "calibration/")):
+    for table, prefix in (
+        ("metrics", ""),
+        ("evaluations", "evaluation/"),
+        ("calibration", "calibration/"),
+    ):
         rows = np.genfromtxt(tmp_path / "run" / f"{table}.csv", delimiter=",", names=True)
         for name in rows.dtype.names[1:]:
             column = rows[name][np.isfinite(rows[name])]
@@ -215,20 +227,28 @@ def test_a_checkpoint_is_the_tree_of_a_run(tmp_path: Path) -> None:
     """Arrays are named by their paths, and the manifest says whether the run is finished."""
     run = train(dataclasses.replace(SMALL, steps=100), tmp_path / "run")
     with np.load(tmp_path / "run" / "checkpoint-000000000100" / "arrays.npz") as arrays:
-        np.testing.assert_array_equal(arrays["learner/online/0/weight"], run.state.learner.online[0]["weight"])
+        np.testing.assert_array_equal(
+            arrays["learner/online/0/weight"], run.state.learner.online[0]["weight"]
+        )
         assert int(arrays["counters/step"]) == 100
         roots = {name.split("/")[0] for name in arrays}
     fields = {field.name for field in dataclasses.fields(run.state)}
     assert roots | {"replay"} == fields  # a uniform replay memory has nothing but its files
-    manifest = json.loads((tmp_path / "run" / "checkpoint-000000000100" / "manifest.json").read_text())
+    manifest = json.loads(
+        (tmp_path / "run" / "checkpoint-000000000100" / "manifest.json").read_text()
+    )
     assert manifest["finished"]
     assert finished(tmp_path / "run", dataclasses.replace(SMALL, steps=100))
     assert not finished(tmp_path / "run", SMALL)
 
 
-def test_an_agent_that_says_nothing_more_is_chosen_by_its_mean_and_logs_its_loss(tmp_path: Path) -> None:
+def test_an_agent_that_says_nothing_more_is_chosen_by_its_mean_and_logs_its_loss(
+    tmp_path: Path,
+) -> None:
     assert Agent.diagnostics == ()
-    run = train(Config(**{**PROBE, "steps": 200}), tmp_path / "run", agent=OwnIQN, env=Probe("both"))
+    run = train(
+        Config(**{**PROBE, "steps": 200}), tmp_path / "run", agent=OwnIQN, env=Probe("both")
+    )
     head, *rows = (run.out / "metrics.csv").read_text().splitlines()
     assert head == "step,episodes,score,length,epsilon,loss"
     assert len(rows) == 2
@@ -236,7 +256,9 @@ def test_an_agent_that_says_nothing_more_is_chosen_by_its_mean_and_logs_its_loss
 
 def test_training_needs_no_plots() -> None:
     """A cluster's workers may lack fonts and screens: pictures are a callback of the report's."""
-    code = "import sys, edrl.deep; edrl.deep.train, edrl.deep.load; print('matplotlib' in sys.modules)"
+    code = (
+        "import sys, edrl.deep; edrl.deep.train, edrl.deep.load; print('matplotlib' in sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

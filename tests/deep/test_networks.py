@@ -11,7 +11,8 @@ from edrl.deep.networks import Convolution, Network, _patches, network_for
 
 
 @pytest.mark.parametrize(
-    "layer", [Convolution(5, 8, 4), Convolution(5, 4, 2), Convolution(5, 3, 1), Convolution(5, 3, 2)]
+    "layer",
+    [Convolution(5, 8, 4), Convolution(5, 4, 2), Convolution(5, 3, 1), Convolution(5, 3, 2)],
 )
 def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
     """VALID padding; patches of a one-hot weight are read back to learn which entry of a patch is which pixel."""
@@ -20,7 +21,9 @@ def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
     size = layer.kernel**2 * 3
     weight = jnp.asarray(rng.normal(size=(size, layer.filters)), jnp.float32)
     # Which pixel of the kernel a row of the weight belongs to: patches of an image that numbers its pixels.
-    pixels = jnp.arange(layer.kernel**2 * 3, dtype=jnp.float32).reshape(1, layer.kernel, layer.kernel, 3)
+    pixels = jnp.arange(layer.kernel**2 * 3, dtype=jnp.float32).reshape(
+        1, layer.kernel, layer.kernel, 3
+    )
     order = np.asarray(_patches(pixels, layer))[0, 0, 0].astype(int)
     kernel = np.zeros((size, layer.filters), np.float32)
     kernel[order] = weight
@@ -52,7 +55,8 @@ def test_nature_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("nature", (84, 84, 4)), ("nips", (84, 84, 4)), ("minatar", (10, 10, 4)), ("mlp", (4,))]
+    ("name", "shape"),
+    [("nature", (84, 84, 4)), ("nips", (84, 84, 4)), ("minatar", (10, 10, 4)), ("mlp", (4,))],
 )
 def test_a_network_is_its_layers_with_relus_between_them(name: Any, shape: tuple[int, ...]) -> None:
     """In NumPy, layer by layer; the last one is linear."""
@@ -91,7 +95,9 @@ def test_the_network_of_2013() -> None:
         ("nature", (10, 10, 4), "larger images"),
     ],
 )
-def test_what_convolutions_cannot_take_is_explained(name: Any, shape: tuple[int, ...], words: str) -> None:
+def test_what_convolutions_cannot_take_is_explained(
+    name: Any, shape: tuple[int, ...], words: str
+) -> None:
     with pytest.raises(ValueError, match=f"observation_shape.*{words}"):
         network_for(name, shape, 3, 1)
 

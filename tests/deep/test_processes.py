@@ -63,7 +63,9 @@ def test_scipy_over_processes_gives_the_same():
     family, imputation = Expectiles(5), ScipyRoot(spread=OverProcesses(2))
     values = random_values(family, 10, 5)
     expected = solve_rows(family, values)
-    for alone, dealt in zip(expected, solve_rows(family, values, spread=OverProcesses(2)), strict=True):
+    for alone, dealt in zip(
+        expected, solve_rows(family, values, spread=OverProcesses(2)), strict=True
+    ):
         np.testing.assert_array_equal(dealt, alone)
     with jax.enable_x64(True):
         compiled = jax.jit(lambda v: imputation(family, v))(jnp.asarray(values))

@@ -8,7 +8,9 @@ import pytest
 from edrl.deep.replay import Replay
 
 
-def filled(capacity: int, stack: int, n_step: int, steps: int, seed: int = 0) -> tuple[Replay, list[dict[str, Any]]]:
+def filled(
+    capacity: int, stack: int, n_step: int, steps: int, seed: int = 0
+) -> tuple[Replay, list[dict[str, Any]]]:
     """A replay after a random stream, and the stream: a dict for each entry with all that it should give."""
     rng = np.random.default_rng(seed)
     replay = Replay(capacity, (2,), np.float32, stack, n_step, gamma=0.9)
@@ -61,12 +63,16 @@ def test_transitions_are_those_of_the_stream(stack: int, n_step: int, capacity: 
             now += 1
             if discount == 0:
                 break
-        np.testing.assert_array_equal(batch.observations[row], observation(stream, int(time), stack))
+        np.testing.assert_array_equal(
+            batch.observations[row], observation(stream, int(time), stack)
+        )
         assert batch.actions[row] == stream[int(time)]["action"]
         assert batch.returns[row] == pytest.approx(total, abs=1e-5)
         assert batch.discounts[row] == pytest.approx(discount, abs=1e-6)
         if discount > 0:
-            np.testing.assert_array_equal(batch.next_observations[row], observation(stream, now, stack))
+            np.testing.assert_array_equal(
+                batch.next_observations[row], observation(stream, now, stack)
+            )
 
 
 @pytest.mark.parametrize("capacity", [40, 1000])
@@ -82,7 +88,9 @@ def test_lanes_are_memories_of_their_own(capacity: int) -> None:
                     replay.add_last(entry["frame"], lane)
                 else:
                     reward, terminal = entry["reward"], entry["terminal"]
-                    replay.add(entry["frame"], entry["action"], reward, terminal, entry["start"], lane)
+                    replay.add(
+                        entry["frame"], entry["action"], reward, terminal, entry["start"], lane
+                    )
     assert len(replay) == sum(len(single) for single, _ in alone)
     expected = set()
     for lane, (single, stream) in enumerate(alone):
@@ -104,7 +112,9 @@ def test_lanes_are_memories_of_their_own(capacity: int) -> None:
 def test_samples_are_uniform_over_complete_transitions() -> None:
     """Every time that begins a transition is drawn about equally often, and no other."""
     replay, stream = filled(60, 2, 1, 100)
-    drawn = np.concatenate([replay.sample(np.random.default_rng(seed), 500).actions for seed in range(4)])
+    drawn = np.concatenate(
+        [replay.sample(np.random.default_rng(seed), 500).actions for seed in range(4)]
+    )
     assert set(drawn.tolist()) <= {0, 1, 2, 3}
     seen: dict[float, int] = {}
     for seed in range(40):

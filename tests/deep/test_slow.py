@@ -35,11 +35,17 @@ def test_cartpole_is_solved(agent: str, tmp_path: Path) -> None:
     """475 of 500 in an evaluation, the bound at which Gymnasium calls CartPole-v1 solved, by one of three seeds: which
     one depends on last digits, and so on the machine."""
     size = {"dqn": None, "c51": 51, "qr-dqn-imputation": 5}.get(agent, 11)
-    batch = 32 if agent == "qr-dqn-imputation" else 128  # its imputation iterates: minutes, not seconds
+    batch = (
+        32 if agent == "qr-dqn-imputation" else 128
+    )  # its imputation iterates: minutes, not seconds
     evaluations: list[list[float]] = []
     for seed in range(3):
-        run = train(preset("classic", agent=agent, seed=seed, size=size, batch=batch), tmp_path / str(seed))
-        evaluations.append(np.genfromtxt(run.out / "evaluations.csv", delimiter=",", names=True)["mean"].tolist())
+        run = train(
+            preset("classic", agent=agent, seed=seed, size=size, batch=batch), tmp_path / str(seed)
+        )
+        evaluations.append(
+            np.genfromtxt(run.out / "evaluations.csv", delimiter=",", names=True)["mean"].tolist()
+        )
         if max(evaluations[-1]) >= 475:
             return
     pytest.fail(f"evaluations, seed by seed: {evaluations}")

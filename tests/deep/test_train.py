@@ -30,8 +30,8 @@ from edrl.deep.tables import TABLES, Tables
 from edrl.deep.trained import load
 from edrl.deep.training import resume, train
 from edrl.report.return_pictures import ReturnPictures
-from edrl.study.tables import read_csv
 from edrl.study.progress import finished as is_finished
+from edrl.study.tables import read_csv
 
 SMALL: dict[str, Any] = {
     "steps": 400, "replay": 500, "learn_after": 100, "target_every": 50, "log_every": 50, "evaluate_every": 200,
@@ -64,15 +64,26 @@ def test_every_agent_solves_the_probes(agent: str, tmp_path: Path) -> None:
         )  # fmt: skip
         run = train(config, tmp_path / kind, env=Probe(kind))
         observations = np.array([[-1.0], [0.0], [1.0]], np.float32)
-        means = np.asarray(run.agent.action_values(run.state.learner.online, observations, jax.random.key(0)))
+        means = np.asarray(
+            run.agent.action_values(run.state.learner.online, observations, jax.random.key(0))
+        )
         off = np.abs(means - expected(kind))
         assert np.nanmax(off) < 0.1, (agent, kind, means)
 
 
 def test_settings_reach_what_they_set(tmp_path: Path) -> None:
-    settings = {**SMALL, "n_step": 3, "double": True, "gamma": 0.9, "evaluate_every": 0, "epsilon": (1.0, 0.01)}
+    settings = {
+        **SMALL,
+        "n_step": 3,
+        "double": True,
+        "gamma": 0.9,
+        "evaluate_every": 0,
+        "epsilon": (1.0, 0.01),
+    }
     config = Config(env="probe", **settings)
-    assert [config.epsilon_at(step) for step in (0, 100, 200, 300, 999)] == pytest.approx([1, 1, 0.505, 0.01, 0.01])
+    assert [config.epsilon_at(step) for step in (0, 100, 200, 300, 999)] == pytest.approx(
+        [1, 1, 0.505, 0.01, 0.01]
+    )
     run = Run(config, tmp_path / "run", env=Probe("both"))
     replay = run.state.replay
     assert (replay.n_step, replay.gamma, run.agent.double, run.agent.risk) == (3, 0.9, True, None)
@@ -100,18 +111,31 @@ def test_sticky_actions_reach_the_game(sticky: bool, tmp_path: Path) -> None:
 def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
     """No new file: any statistics are trained, here expectiles at levels of one's own."""
     family = Expectiles((0.2, 0.5, 0.7))
-    run = train(Config(env="probe", **{**SMALL, "steps": 150}), tmp_path / "run", family=family, env=Probe("both"))
+    run = train(
+        Config(env="probe", **{**SMALL, "steps": 150}),
+        tmp_path / "run",
+        family=family,
+        env=Probe("both"),
+    )
     assert isinstance(run.agent, StatisticsAgent)
     assert run.agent.family == family
     assert run.state.learner.online[-1]["bias"].shape == (2 * 3,)
 
 
 @pytest.mark.parametrize(("env", "envs"), [("minatar/breakout", 1), ("minatar/seaquest", 10)])
-def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_is_the_run(
+    env: str, envs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stopped at any step, also between two checkpoints, and resumed: the same files to the last digit."""
-    monkeypatch.setattr(replay_files, "_ROWS", 30)  # a checkpoint's transitions are in several files
+    monkeypatch.setattr(
+        replay_files, "_ROWS", 30
+    )  # a checkpoint's transitions are in several files
     config = preset(
-        "minatar", **{**SMALL, "network": "minatar"}, env=env, envs=envs, update_every=1 if envs == 1 else 5
+        "minatar",
+        **{**SMALL, "network": "minatar"},
+        env=env,
+        envs=envs,
+        update_every=1 if envs == 1 else 5,
     )
     whole = train(config, tmp_path / "whole")
     for stop in (137, 250):
@@ -134,7 +158,9 @@ def test_a_resumed_run_is_the_run(env: str, envs: int, tmp_path: Path, monkeypat
 
 def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None:
     """As many steps, updates and transitions as with one; every lane plays an episode of its own."""
-    config = Config(env="probe", **{**SMALL, "envs": 5, "update_every": 1, "evaluate_every": 0, "batch": 8})
+    config = Config(
+        env="probe", **{**SMALL, "envs": 5, "update_every": 1, "evaluate_every": 0, "batch": 8}
+    )
     run = Run(config, tmp_path / "run", env=Probe("both"))
     run.begin()
     while run.step < 120:
@@ -143,7 +169,9 @@ def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None
     replay = run.state.replay
     assert len(run.state.since_log.mean_losses()) == 120 - 100
     assert int((replay.actions >= 0).sum()) == 120
-    assert len({replay.frames[replay.place(np.arange(20), lane)].tobytes() for lane in range(5)}) == 5
+    assert (
+        len({replay.frames[replay.place(np.arange(20), lane)].tobytes() for lane in range(5)}) == 5
+    )
     before, after = run.agent.init(jax.random.key(0)), run.state.learner.online
     assert not np.array_equal(before[0]["bias"], after[0]["bias"])
 
@@ -151,7 +179,10 @@ def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None
 def test_one_seed_repeats_and_two_differ(tmp_path: Path) -> None:
     files = {}
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train(preset("minatar", **{**SMALL, "network": "minatar", "steps": 200}, seed=seed), tmp_path / name)
+        train(
+            preset("minatar", **{**SMALL, "network": "minatar", "steps": 200}, seed=seed),
+            tmp_path / name,
+        )
         files[name] = (tmp_path / name / "metrics.csv").read_text()
     assert files["a"] == files["b"]
     assert files["a"] != files["c"]
@@ -160,7 +191,11 @@ def test_one_seed_repeats_and_two_differ(tmp_path: Path) -> None:
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     """A run with two checkpoints, cut after the second."""
-    train(Config(env="probe", **{**SMALL, "steps": 200, "evaluate_every": 0}), tmp_path / "run", env=Probe("both"))
+    train(
+        Config(env="probe", **{**SMALL, "steps": 200, "evaluate_every": 0}),
+        tmp_path / "run",
+        env=Probe("both"),
+    )
     return tmp_path / "run"
 
 
@@ -203,7 +238,9 @@ def test_to_play_no_replay_memory_is_needed(finished: Path) -> None:
     assert checkpoint.load(newest, replay=False).step == 200
     with pytest.raises(ValueError, match="replay memory has been deleted"):
         resume(finished, env=Probe("both"), steps=500, older=True)
-    assert checkpoint.found(finished)[0] == newest  # an older one, without that memory, is no way out
+    assert (
+        checkpoint.found(finished)[0] == newest
+    )  # an older one, without that memory, is no way out
 
 
 def test_a_run_goes_on_with_what_it_was_made_with(tmp_path: Path) -> None:
@@ -214,18 +251,24 @@ def test_a_run_goes_on_with_what_it_was_made_with(tmp_path: Path) -> None:
     )
     out = tmp_path / "run"
     train(config, out, family=family, env=Probe("both"))
-    with pytest.raises(ValueError, match=r"family = None is not valid: the run was trained with family=Expectiles"):
+    with pytest.raises(
+        ValueError, match=r"family = None is not valid: the run was trained with family=Expectiles"
+    ):
         resume(out, env=Probe("both"))
     with pytest.raises(ValueError, match="trained with env=Probe"):
         resume(out, family=family)
     with pytest.raises(ValueError, match="trained with family=Expectiles"):
         resume(out, family=Expectiles((0.2, 0.5, 0.8)), env=Probe("both"))
     (out / "config.json").write_text(dataclasses.replace(config, gamma=0.5).to_json())
-    with pytest.raises(ValueError, match=r"gamma = 0.5 is not valid: the run was trained with 0.99"):
+    with pytest.raises(
+        ValueError, match=r"gamma = 0.5 is not valid: the run was trained with 0.99"
+    ):
         resume(out, family=family, env=Probe("both"))
     (out / "config.json").write_text(config.to_json())
     assert resume(out, family=family, env=Probe("both"), steps=150).step == 150
-    makers = json.loads((out / "provenance.json").read_text())  # for reports, which have no checkpoints
+    makers = json.loads(
+        (out / "provenance.json").read_text()
+    )  # for reports, which have no checkpoints
     assert [maker["env"] for maker in makers] == ["Probe", "Probe"]
     assert all(maker["family"].startswith("Expectiles(taus=(0.2, 0.5, 0.7)") for maker in makers)
 
@@ -285,7 +328,9 @@ def test_a_foreign_or_newer_checkpoint_is_refused(finished: Path) -> None:
         resume(finished / "nowhere")
 
 
-def test_a_full_disk_costs_nothing_but_the_new_checkpoint(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_nothing_but_the_new_checkpoint(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last good checkpoint survives, what was half written goes, and the run can be resumed."""
     run = Run(Config.from_json((finished / "config.json").read_text()), finished, env=Probe("both"))
     newest = checkpoint.found(finished)[0]
@@ -328,11 +373,17 @@ def test_saving_a_step_again_keeps_what_was_saved_until_the_new_one_is_there(
     assert checkpoint.load(newest).arrays["episodes"] == -1
 
 
-def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_at_any_moment_of_a_save_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed before each operation on the disk that a save is made of, one after the other, then resumed."""
-    config = preset("minatar", **{**SMALL, "network": "minatar", "steps": 300, "checkpoint_every": 60})
+    config = preset(
+        "minatar", **{**SMALL, "network": "minatar", "steps": 300, "checkpoint_every": 60}
+    )
     train(config, tmp_path / "whole")
-    train(dataclasses.replace(config, steps=200), tmp_path / "begun")  # its next save has one to forget, too
+    train(
+        dataclasses.replace(config, steps=200), tmp_path / "begun"
+    )  # its next save has one to forget, too
     checkpoint.write_text(tmp_path / "begun" / "config.json", config.to_json())
     kills = 0
     for moment in itertools.count():
@@ -349,7 +400,13 @@ def test_a_kill_at_any_moment_of_a_save_costs_nothing(tmp_path: Path, monkeypatc
             return operate
 
         with monkeypatch.context() as patched, contextlib.suppress(Killed):
-            for owner, name in ((np, "savez"), (os, "fsync"), (os, "rename"), (os, "unlink"), (os, "rmdir")):
+            for owner, name in (
+                (np, "savez"),
+                (os, "fsync"),
+                (os, "rename"),
+                (os, "unlink"),
+                (os, "rmdir"),
+            ):
                 patched.setattr(owner, name, or_killed(getattr(owner, name)))
             resume(out)
             break  # there is no such moment: all have been tried
@@ -372,7 +429,9 @@ class SignalAt(Callback):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_saves_and_so_does_the_end_that_a_system_asks_for(number: int, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_so_does_the_end_that_a_system_asks_for(
+    number: int, tmp_path: Path
+) -> None:
     before = signal.getsignal(number)
 
     config = Config(env="probe", **{**SMALL, "evaluate_every": 0})
@@ -446,7 +505,9 @@ def test_bad_settings_are_named(settings: dict[str, Any], words: str) -> None:
         Config(**settings)
 
 
-@pytest.mark.parametrize(("agent", "imputation"), [("er-dqn", "gauss"), ("qr-dqn", "exact"), ("c51", "exact")])
+@pytest.mark.parametrize(
+    ("agent", "imputation"), [("er-dqn", "gauss"), ("qr-dqn", "exact"), ("c51", "exact")]
+)
 def test_imputations_for_other_statistics_are_refused(agent: str, imputation: str) -> None:
     with pytest.raises(ValueError, match="is not valid"):
         Config(agent=agent, imputation=imputation).family()
@@ -470,10 +531,23 @@ def test_a_config_survives_its_file() -> None:
 def test_the_paper_preset() -> None:
     """Appendix D and QR-DQN's settings."""
     config = preset("paper")
-    assert (config.replay, config.learn_after, config.batch, config.update_every) == (1_000_000, 50_000, 32, 4)
-    assert (config.target_every, config.epsilon, config.epsilon_steps) == (10_000, (1.0, 0.01), 1_000_000)
+    assert (config.replay, config.learn_after, config.batch, config.update_every) == (
+        1_000_000,
+        50_000,
+        32,
+        4,
+    )
+    assert (config.target_every, config.epsilon, config.epsilon_steps) == (
+        10_000,
+        (1.0, 0.01),
+        1_000_000,
+    )
     assert (config.learning_rate, config.adam_epsilon, config.gamma) == (5e-5, 0.01 / 32, 0.99)
-    assert (config.evaluate_every, config.evaluate_steps, config.evaluate_epsilon) == (250_000, 125_000, 0.001)
+    assert (config.evaluate_every, config.evaluate_steps, config.evaluate_epsilon) == (
+        250_000,
+        125_000,
+        0.001,
+    )
     assert config.family() == Expectiles(11)
 
 
@@ -495,7 +569,9 @@ def test_an_environment_that_cannot_be_copied_is_made_by_a_function(tmp_path: Pa
         assert (made.out / name).read_text() == (plain.out / name).read_text()
 
 
-@pytest.mark.parametrize("broken_part", ["edrl.deep.callbacks.play", "edrl.deep.calibration.Returns.against"])
+@pytest.mark.parametrize(
+    "broken_part", ["edrl.deep.callbacks.play", "edrl.deep.calibration.Returns.against"]
+)
 def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
     broken_part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -545,7 +621,9 @@ def test_a_row_that_cannot_be_written_is_not_half_there(
 
 @pytest.mark.parametrize("where", ["step", "reset"])
 @pytest.mark.parametrize("envs", [1, 2])
-def test_an_environment_that_fails_does_not_cost_what_was_learnt(where: str, envs: int, tmp_path: Path) -> None:
+def test_an_environment_that_fails_does_not_cost_what_was_learnt(
+    where: str, envs: int, tmp_path: Path
+) -> None:
     """The last of them, in a step or where an episode ends; the run is saved before it, and goes on with what works."""
 
     class Fragile(Probe):  # whose episodes are one step long
@@ -563,7 +641,9 @@ def test_an_environment_that_fails_does_not_cost_what_was_learnt(where: str, env
                 raise RuntimeError("no power")
             return super().reset(**given)
 
-    config = Config(env="probe", **{**SMALL, "checkpoint_every": 400, "evaluate_every": 0, "envs": envs})
+    config = Config(
+        env="probe", **{**SMALL, "checkpoint_every": 400, "evaluate_every": 0, "envs": envs}
+    )
     with pytest.raises(RuntimeError, match="no power"):
         train(config, tmp_path / "run", env=lambda: Fragile("both"))
     assert checkpoint.load(checkpoint.found(tmp_path / "run")[0]).step == 332
@@ -585,7 +665,9 @@ def test_a_trained_agent_is_loaded_without_touching_its_run(tmp_path: Path) -> N
     observations = np.array([[-1.0], [1.0]], np.float32)
     expected = run.agent.returns(run.state.learner.online, observations, jax.random.key(0))
     np.testing.assert_allclose(trained.returns(observations).atoms, expected.atoms, rtol=1e-5)
-    np.testing.assert_array_equal(trained.greedy(observations), np.asarray(expected.mean()).argmax(-1))
+    np.testing.assert_array_equal(
+        trained.greedy(observations), np.asarray(expected.mean()).argmax(-1)
+    )
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
     with pytest.raises(ValueError, match=r"family = None .*trained with family=Expectiles"):
         load(tmp_path / "run", env=Probe("both"))
@@ -594,8 +676,12 @@ def test_a_trained_agent_is_loaded_without_touching_its_run(tmp_path: Path) -> N
 def test_a_support_that_does_not_hold_the_returns_is_said(tmp_path: Path) -> None:
     config = Config(agent="c51", env="probe", **{**SMALL, "steps": 150, "evaluate_every": 0})
     with pytest.warns(UserWarning, match="beyond the support of c51"):
-        train(dataclasses.replace(config, support=(2.0, 3.0)), tmp_path / "off", env=Probe("constant"))
-    train(dataclasses.replace(config, support=(-2.0, 3.0)), tmp_path / "on", env=Probe("constant"))  # warns of nothing
+        train(
+            dataclasses.replace(config, support=(2.0, 3.0)), tmp_path / "off", env=Probe("constant")
+        )
+    train(
+        dataclasses.replace(config, support=(-2.0, 3.0)), tmp_path / "on", env=Probe("constant")
+    )  # warns of nothing
 
 
 def test_numbers_of_numpy_are_settings_too() -> None:

@@ -22,9 +22,23 @@ def to(number: float) -> Change:
 def figure_4() -> Iterator[Case]:
     for levels, end in LEVELS.items():
         fails = {f"figure-4-edrl{end}", f"figure-4-accuracy{end}"}
-        yield "figure-4", "expectiles", "value", to(0.0), {"algorithm": "EDRL", "levels": levels}, fails
+        yield (
+            "figure-4",
+            "expectiles",
+            "value",
+            to(0.0),
+            {"algorithm": "EDRL", "levels": levels},
+            fails,
+        )
         naive = {"algorithm": "EDRL-naive", "levels": levels}
-        yield "figure-4", "expectiles", "value", lambda row: 2 * row["value"], naive, {f"figure-4-naive{end}"}
+        yield (
+            "figure-4",
+            "expectiles",
+            "value",
+            lambda row: 2 * row["value"],
+            naive,
+            {f"figure-4-naive{end}"},
+        )
     yield "figure-4", "truth_bounds", "high", lambda row: row["high"] + 1, {}, {"figure-4-truth"}
 
 
@@ -39,7 +53,14 @@ def figure_5() -> Iterator[Case]:
             yield "figure-5", "errors", "error", to(2.0), {**exact, "k": k, **AT_X0}, fails
             # In one cell of many: at the other levels these do not hold in the first place.
             grows = [] if end else ["figure-5-naive-k", "figure-5-naive-length"]
-            yield "figure-5", "errors", "error", to(1e-3), {**naive, "k": k, "length": 8}, {much_lower, *grows}
+            yield (
+                "figure-5",
+                "errors",
+                "error",
+                to(1e-3),
+                {**naive, "k": k, "length": 8},
+                {much_lower, *grows},
+            )
             grows = [] if end else ["figure-5-naive-k", "figure-5-naive-distance"]
             cell = {**naive, "k": k, "length": 15, "distance": 7}
             yield "figure-5", "errors", "error", to(1e-3), cell, {much_lower, *grows}
@@ -58,7 +79,14 @@ def figure_6() -> Iterator[Case]:
         ("Huber-QDRL-samples", "DP", 9, "figure-6-samples-dp"), ("Huber-QDRL-samples", "TD", 3, "figure-6-samples-td"),
         ("Huber-QDRL-imputation", "DP", 9, "figure-6-dp"), ("Huber-QDRL-imputation", "TD", 3, "figure-6-td"),
     ):  # fmt: skip
-        yield "figure-6", "errors", "error", to(1.0), {"algorithm": name, "mode": mode, "k": k, **AT_X0}, {claim}
+        yield (
+            "figure-6",
+            "errors",
+            "error",
+            to(1.0),
+            {"algorithm": name, "mode": mode, "k": k, **AT_X0},
+            {claim},
+        )
 
 
 def goals() -> Iterator[Case]:
@@ -71,7 +99,13 @@ def goals() -> Iterator[Case]:
             yield "goals", goal, "w1", to(0.0), naive, {f"goals-{goal}-w1{end}"}
         learnt = {"levels": "midpoints", "algorithm": "EDRL", "mode": "TD", "k": 9, **AT_X0}
         yield "goals", goal, "error", to(2.0), learnt, {f"goals-{goal}-error"}
-        short = {"levels": "midpoints", "algorithm": "EDRL-naive", "mode": "DP", "k": 9, "length": 8}
+        short = {
+            "levels": "midpoints",
+            "algorithm": "EDRL-naive",
+            "mode": "DP",
+            "k": 9,
+            "length": 8,
+        }
         yield "goals", goal, "error", to(1e-3), short, {f"goals-{goal}-growth"}
 
 
@@ -81,8 +115,19 @@ def paper_imputation() -> Iterator[Case]:
         for name, algorithm in solvers.items():
             for mode in ("DP", "TD"):
                 claim = f"paper-{name}-{mode.lower()}{end}"
-                if claim not in {*NOT_HOLDING, "paper-minimise-td", "paper-minimise-td-even", "paper-samples-td-even"}:
-                    where = {"levels": levels, "algorithm": algorithm, "mode": mode, "k": 3, **AT_X0}
+                if claim not in {
+                    *NOT_HOLDING,
+                    "paper-minimise-td",
+                    "paper-minimise-td-even",
+                    "paper-samples-td-even",
+                }:
+                    where = {
+                        "levels": levels,
+                        "algorithm": algorithm,
+                        "mode": mode,
+                        "k": 3,
+                        **AT_X0,
+                    }
                     yield "paper-imputation", "errors", "error", to(2.0), where, {claim}
         exact = {"levels": levels, "algorithm": "EDRL", "mode": "DP", "k": 9, **AT_X0}
         yield "paper-imputation", "errors", "error", to(2.0), exact, {f"paper-exact{end}"}
@@ -120,14 +165,35 @@ def mended() -> Iterator[Case]:
     )
     falls = {"figure-12-length-even", "figure-12-distance-even"}
     yield "figure-5", "errors", "w1", falling, {**even, "algorithm": "EDRL"}, falls
-    yield "figure-5", "errors", "w1", falling, {"levels": "midpoints", "algorithm": "EDRL"}, {"figure-12-distance"}
+    yield (
+        "figure-5",
+        "errors",
+        "w1",
+        falling,
+        {"levels": "midpoints", "algorithm": "EDRL"},
+        {"figure-12-distance"},
+    )
     for goal in ("uniform", "gaussian"):
         for levels, end in LEVELS.items():
             gains = {f"goals-{goal}-growth-k{end}", *([f"goals-{goal}-growth{end}"] if end else [])}
-            yield "goals", goal, "error", growing, {"levels": levels, "algorithm": "EDRL-naive"}, gains
+            yield (
+                "goals",
+                goal,
+                "error",
+                growing,
+                {"levels": levels, "algorithm": "EDRL-naive"},
+                gains,
+            )
     naive = {"algorithm": "EDRL-naive", "state": 6}
     yield "figure-2", "summary", "std", lambda row: row["true_std"], naive, {"figure-2-reward"}
-    yield "paper-imputation", "errors", "mean_error", to(0.0), {"algorithm": "EDRL-scipy"}, {"paper-mean"}
+    yield (
+        "paper-imputation",
+        "errors",
+        "mean_error",
+        to(0.0),
+        {"algorithm": "EDRL-scipy"},
+        {"paper-mean"},
+    )
     for claim, algorithm, mode, end in (
         ("paper-root-dp", "EDRL-scipy", "DP", ""),
         ("paper-root-dp-even", "EDRL-scipy", "DP", "-even"),

@@ -25,7 +25,9 @@ def test_chains_side_by_side_are_the_chains(length: int) -> None:
     """Section 5.1: each has the transitions, rewards and returns of `problems.n_chain` under the action forward."""
     whole, start = side_by_side((2, 3, 15))
     chain, states = problems.n_chain(length), np.arange(length) + start[length]
-    np.testing.assert_array_equal(whole.successors[states, 0] - start[length], chain.successors[:, FORWARD])
+    np.testing.assert_array_equal(
+        whole.successors[states, 0] - start[length], chain.successors[:, FORWARD]
+    )
     np.testing.assert_array_equal(whole.probs[states, 0], chain.probs[:, FORWARD])
     np.testing.assert_array_equal(whole.rewards.atoms[states, 0], chain.rewards.atoms[:, FORWARD])
     np.testing.assert_array_equal(whole.terminal[states], chain.terminal)
@@ -41,7 +43,10 @@ def test_errors_are_those_of_one_chain_alone() -> None:
     """Dynamic programming of all chains at once gives for each what it gives alone."""
     chains = Chains((3, 15))
     rows = measure_methods(
-        chains, [Method.of_expectiles("EDRL", ks=(3,), lengths=(3, 15), seeds=0)], ["midpoints"], silent
+        chains,
+        [Method.of_expectiles("EDRL", ks=(3,), lengths=(3, 15), seeds=0)],
+        ["midpoints"],
+        silent,
     )
     family, alone = expectiles("midpoints", 3), problems.n_chain(15)
     truth = return_distributions(alone, FORWARD, atoms=512)

@@ -29,7 +29,9 @@ def committed(name: str) -> Tables:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_claims_are_those_of_the_tables(name: str) -> None:
     """Judged again, by the code as it is now: the same words, numbers and verdicts."""
-    claims = [Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))]
+    claims = [
+        Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))
+    ]
     judged = EXPERIMENTS[name].judge(committed(name))
     assert judged
     assert judged == [claim for claim in claims if claim.id in {one.id for one in judged}]
@@ -37,7 +39,9 @@ def test_claims_are_those_of_the_tables(name: str) -> None:
 
 def test_every_claim_has_a_part() -> None:
     claims = json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))
-    judged = [claim.id for name in EXPERIMENTS for claim in EXPERIMENTS[name].judge(committed(name))]
+    judged = [
+        claim.id for name in EXPERIMENTS for claim in EXPERIMENTS[name].judge(committed(name))
+    ]
     assert judged == [claim["id"] for claim in claims]
 
 
@@ -260,7 +264,12 @@ SPOILED: list[tuple[str, str, str, Callable[[Any], Any], dict[str, Any], set[str
 
 @pytest.mark.parametrize(("name", "rows", "column", "change", "where", "failing"), SPOILED)
 def test_spoiled_tables_are_noticed(
-    name: str, rows: str, column: str, change: Callable[[Any], Any], where: dict[str, Any], failing: set[str]
+    name: str,
+    rows: str,
+    column: str,
+    change: Callable[[Any], Any],
+    where: dict[str, Any],
+    failing: set[str],
 ) -> None:
     """Exactly the claims that rest on the spoiled numbers fail, besides those that fail anyhow."""
     good, part = committed(name), EXPERIMENTS[name]
@@ -284,36 +293,61 @@ MENDED: list[tuple[str, str, str, Callable[[Any], Any], dict[str, Any], set[str]
 
 @pytest.mark.parametrize(("name", "rows", "column", "change", "where", "gained"), MENDED)
 def test_mended_tables_are_noticed(
-    name: str, rows: str, column: str, change: Callable[[Any], Any], where: dict[str, Any], gained: set[str]
+    name: str,
+    rows: str,
+    column: str,
+    change: Callable[[Any], Any],
+    where: dict[str, Any],
+    gained: set[str],
 ) -> None:
     """Claims that do not hold would, were the numbers that they rest on others."""
     good, part = committed(name), EXPERIMENTS[name]
     assert lost(part, good) - lost(part, spoiled(good, rows, column, change, **where)) == gained
 
 
-def changed(tables: Tables, name: str, column: str, change: spoiled_chains.Change, where: dict[str, Any]) -> Tables:
+def changed(
+    tables: Tables, name: str, column: str, change: spoiled_chains.Change, where: dict[str, Any]
+) -> Tables:
     """The tables with the entries of one column changed, in the rows that fit, to what those rows ask for."""
     tables = copy.deepcopy(tables)
     rows = tables[name]
-    fits = [i for i in range(len(rows[column])) if all(rows[key][i] == entry for key, entry in where.items())]
+    fits = [
+        i
+        for i in range(len(rows[column]))
+        if all(rows[key][i] == entry for key, entry in where.items())
+    ]
     assert fits
     for i in fits:
         rows[column][i] = change({key: entries[i] for key, entries in rows.items()})
     return tables
 
 
-@pytest.mark.parametrize(("name", "rows", "column", "change", "where", "failing"), spoiled_chains.SPOILED)
+@pytest.mark.parametrize(
+    ("name", "rows", "column", "change", "where", "failing"), spoiled_chains.SPOILED
+)
 def test_spoiled_chains_are_noticed(
-    name: str, rows: str, column: str, change: spoiled_chains.Change, where: dict[str, Any], failing: set[str]
+    name: str,
+    rows: str,
+    column: str,
+    change: spoiled_chains.Change,
+    where: dict[str, Any],
+    failing: set[str],
 ) -> None:
     """In one cell of many: exactly the claims that rest on the spoiled numbers fail."""
     good, part = committed(name), EXPERIMENTS[name]
     assert lost(part, changed(good, rows, column, change, where)) - lost(part, good) == failing
 
 
-@pytest.mark.parametrize(("name", "rows", "column", "change", "where", "gained"), spoiled_chains.MENDED)
+@pytest.mark.parametrize(
+    ("name", "rows", "column", "change", "where", "gained"), spoiled_chains.MENDED
+)
 def test_mended_chains_are_noticed(
-    name: str, rows: str, column: str, change: spoiled_chains.Change, where: dict[str, Any], gained: set[str]
+    name: str,
+    rows: str,
+    column: str,
+    change: spoiled_chains.Change,
+    where: dict[str, Any],
+    gained: set[str],
 ) -> None:
     """Claims that do not hold would, were the numbers that they rest on others."""
     good, part = committed(name), EXPERIMENTS[name]
@@ -322,7 +356,9 @@ def test_mended_chains_are_noticed(
 
 def test_every_claim_can_fail_or_be_mended() -> None:
     """Each claim that holds is broken by a spoiled table, and each that does not is mended by another."""
-    claims = [Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))]
+    claims = [
+        Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))
+    ]
     broken = {name for case in (*SPOILED, *spoiled_chains.SPOILED) for name in case[-1]}
     mended = {name for case in (*MENDED, *spoiled_chains.MENDED) for name in case[-1]}
     assert {claim.id for claim in claims if claim.holds} <= broken

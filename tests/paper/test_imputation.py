@@ -14,7 +14,9 @@ def test_expectiles_of_equally_weighted_samples_meet_the_criterion(taus: tuple[f
     """Necessity: also for samples in clusters, which leave gaps between knots without any."""
     rng = np.random.default_rng(0)
     spread, clustered = rng.normal(size=(2, 500, len(taus)))
-    samples = np.concatenate([spread, rng.choice([-1.0, 0.0, 2.0], clustered.shape) + 0.01 * clustered])
+    samples = np.concatenate(
+        [spread, rng.choice([-1.0, 0.0, 2.0], clustered.shape) + 0.01 * clustered]
+    )
     values = np.asarray(Expectiles(taus).evaluate(Particles(samples)))
     assert equal_weights_exist(values, np.asarray(taus)).all()
 

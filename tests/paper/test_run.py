@@ -25,11 +25,15 @@ QUICK = ("figure-8", "quantiles-expectiles")
 
 def edrl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from edrl.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, timeout=300, check=False
+    )
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def report(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
     where = tmp_path_factory.mktemp("run")
     return where / "report", edrl("reproduce", *QUICK, cwd=where)
 
@@ -40,7 +44,9 @@ def test_reproduce_writes_page_figures_data_and_claims(report) -> None:
     assert str(out / "index.html") in result.stdout.replace("\n", "")
     claims = json.loads((out / "claims.json").read_text(encoding="utf-8"))
     assert {claim["id"] for claim in claims} >= {"figure-8-mean", "appendix-a-expectile"}
-    assert all(set(claim) >= {"id", "source", "claim", "measured", "expected", "holds"} for claim in claims)
+    assert all(
+        set(claim) >= {"id", "source", "claim", "measured", "expected", "holds"} for claim in claims
+    )
     text = (out / "index.html").read_text(encoding="utf-8")
     for name in ("figure-8", "table-1", "quantiles-expectiles"):
         assert (out / "figures" / f"{name}.png").exists()
@@ -59,7 +65,9 @@ def test_finished_parts_are_not_run_again_unless_asked(report) -> None:
     assert result.returncode == 0
     assert stamps["figure-8"].stat().st_mtime_ns > before["figure-8"]
     assert stamps["quantiles-expectiles"].stat().st_mtime_ns == before["quantiles-expectiles"]
-    assert 'id="quantiles-expectiles"' in (out / "index.html").read_text(encoding="utf-8")  # still on the page
+    assert 'id="quantiles-expectiles"' in (out / "index.html").read_text(
+        encoding="utf-8"
+    )  # still on the page
     assert run.is_finished("figure-8", out, full=False)
     assert not run.is_finished("figure-8", out, full=True)
     kept = json.loads(stamps["figure-8"].read_text())
@@ -67,7 +75,9 @@ def test_finished_parts_are_not_run_again_unless_asked(report) -> None:
     assert not run.is_finished("figure-8", out, full=False)
 
 
-def test_no_more_parts_are_begun_than_there_are_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_parts_are_begun_than_there_are_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is handed to a pool is begun even after Ctrl-C."""
     at_once, most = [0], [0]
 
@@ -104,10 +114,22 @@ def test_full_size_has_a_directory_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from edrl.cli import main; main()", "reproduce", "figure-8", "figure-5"]
+    command = [
+        sys.executable,
+        "-c",
+        "from edrl.cli import main; main()",
+        "reproduce",
+        "figure-8",
+        "figure-5",
+    ]
     command += ["--workers", "2"]  # or figure-5 comes first, alone
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     )
     stamp = tmp_path / "report" / "data" / "figure-8" / "part.json"
     until = time.monotonic() + 120
@@ -142,12 +164,21 @@ def test_the_list_of_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert all(name in printed for name in EXPERIMENTS)
 
 
-@pytest.mark.parametrize(("holds", "note", "status"), [(True, "", 0), (False, "why", 0), (False, "", 1)])
-def test_the_exit_status_is_the_claims_verdict(tmp_path: Path, holds: bool, note: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("holds", "note", "status"), [(True, "", 0), (False, "why", 0), (False, "", 1)]
+)
+def test_the_exit_status_is_the_claims_verdict(
+    tmp_path: Path, holds: bool, note: str, status: int
+) -> None:
     part = run.Part("figure-8", {}, [Claim("x", "y", "z", "1", "2", holds, note)], [], 1.0)
     console = Console(file=(tmp_path / "log").open("w"))
     assert command._conclude(console, [part], tmp_path) == status
-    assert command._conclude(console, [run.Part("figure-8", {}, [], [], 1.0, error="ValueError: no")], tmp_path) == 1
+    assert (
+        command._conclude(
+            console, [run.Part("figure-8", {}, [], [], 1.0, error="ValueError: no")], tmp_path
+        )
+        == 1
+    )
     console.file.close()
 
 

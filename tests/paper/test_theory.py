@@ -85,13 +85,19 @@ def test_tables_survive_their_files_and_can_be_drawn(
     assert all(drawing.figure.axes and drawing.caption for drawing in drawings)
 
 
-def spoiled(tables: Tables, name: str, column: str, change: Callable[[Any], Any], **where: Any) -> Tables:
+def spoiled(
+    tables: Tables, name: str, column: str, change: Callable[[Any], Any], **where: Any
+) -> Tables:
     """The tables with the entries of one column changed in the rows that fit."""
     tables = copy.deepcopy(tables)
     rows = tables[name]
-    fits = [all(rows[key][i] == entry for key, entry in where.items()) for i in range(len(rows[column]))]
+    fits = [
+        all(rows[key][i] == entry for key, entry in where.items()) for i in range(len(rows[column]))
+    ]
     assert any(fits)
-    rows[column] = [change(entry) if fit else entry for entry, fit in zip(rows[column], fits, strict=True)]
+    rows[column] = [
+        change(entry) if fit else entry for entry, fit in zip(rows[column], fits, strict=True)
+    ]
     return tables
 
 
@@ -110,7 +116,9 @@ def test_a_spoiled_projection_is_noticed(
 ) -> None:
     """Exactly the claims that rest on the spoiled number fail."""
     good = measured[projections]
-    tables = spoiled(good, "one_step", "share", lambda x: x * factor, lemma=lemma, distributions=kind)
+    tables = spoiled(
+        good, "one_step", "share", lambda x: x * factor, lemma=lemma, distributions=kind
+    )
     assert lost(projections, tables) == failing
 
 
@@ -121,7 +129,9 @@ def test_a_spoiled_contraction_is_noticed(
 ) -> None:
     """A pair that contracts less than promised, and a factor that nothing attains."""
     good = measured[projections]
-    tables = spoiled(good, "contractions", "share", lambda _: factor, contraction=name, distributions=kind)
+    tables = spoiled(
+        good, "contractions", "share", lambda _: factor, contraction=name, distributions=kind
+    )
     assert lost(projections, tables) == {projections.CONTRACTIONS[name].id}
 
 
@@ -135,7 +145,9 @@ def test_a_spoiled_contraction_is_noticed(
         ({"family": "EDRL", "stage": "before", "distribution": "μ"}, "edrl-not-closed"),
     ],
 )
-def test_a_spoiled_witness_is_noticed(where: dict[str, Any], failing: str, measured: dict[ModuleType, Tables]) -> None:
+def test_a_spoiled_witness_is_noticed(
+    where: dict[str, Any], failing: str, measured: dict[ModuleType, Tables]
+) -> None:
     """A statistic that is off by five per cent is no longer shared, or no longer the lemma's number."""
     tables = spoiled(measured[witnesses], "statistics", "value", lambda x: 1.05 * x + 1e-3, **where)
     assert lost(witnesses, tables) == {failing, "lemma-4.4-ii-printed"}
@@ -145,14 +157,20 @@ def decaying(error: float) -> Tables:
     """Tables as `bounds` makes them, with errors of `error` times the least bound on the worst MDPs, and a quarter
     of it on random ones."""
     ks = (3, 9, 33)
-    cases = [(algorithm, gamma, k) for algorithm in bounds.MAKE for gamma in bounds.GAMMAS for k in ks]
+    cases = [
+        (algorithm, gamma, k) for algorithm in bounds.MAKE for gamma in bounds.GAMMAS for k in ks
+    ]
     limits = [
         table(bound=name, gamma=gamma, k=ks, value=[bound.value(k, gamma) for k in ks])
         for name, bound in bounds.BOUNDS.items()
         for gamma in bounds.GAMMAS
     ]
     least = [
-        min(bound.value(k, gamma) for bound in bounds.BOUNDS.values() if bound.algorithm == algorithm)
+        min(
+            bound.value(k, gamma)
+            for bound in bounds.BOUNDS.values()
+            if bound.algorithm == algorithm
+        )
         for algorithm, gamma, k in cases
     ]
     names, gammas, sizes = (list(column) for column in zip(*cases, strict=True))
@@ -160,7 +178,9 @@ def decaying(error: float) -> Tables:
     rates = [(name, gamma) for name in bounds.MAKE for gamma in bounds.GAMMAS]
     columns = {"algorithm": [name for name, _ in rates], "gamma": [gamma for _, gamma in rates]}
     return {
-        "errors": table(**where, seed=0, error=[error / 4 * bound for bound in least], converged=True),
+        "errors": table(
+            **where, seed=0, error=[error / 4 * bound for bound in least], converged=True
+        ),
         "worst": table(**where, error=[error * bound for bound in least], change=0.0),
         "bounds": joined(*limits),
         "decay": table(**columns, exponent=1.1, standard_error=0.05),
@@ -174,12 +194,25 @@ def test_bounds_are_judged() -> None:
     good = decaying(0.99)
     assert lost(bounds, good) == set()
     # The paper's theorems are more generous than our bounds.
-    assert lost(bounds, decaying(1.01)) == {"cdrl-sharper-bound", "qdrl-sharper-bound", "edrl-bound"}
+    assert lost(bounds, decaying(1.01)) == {
+        "cdrl-sharper-bound",
+        "qdrl-sharper-bound",
+        "edrl-bound",
+    }
     unsure = spoiled(good, "errors", "uncertainty", lambda _: 1.0, algorithm="CDRL", k=33)
-    assert lost(bounds, unsure) == {"theorem-4.6", "rowland-2018", "cdrl-sharper-bound", "worst-mdps"}
+    assert lost(bounds, unsure) == {
+        "theorem-4.6",
+        "rowland-2018",
+        "cdrl-sharper-bound",
+        "worst-mdps",
+    }
     unsettled = spoiled(good, "errors", "converged", lambda _: False, algorithm="QDRL", k=9)
     assert lost(bounds, unsettled) == {"theorem-4.7", "qdrl-sharper-bound"}
-    for algorithm, change in (("CDRL", lambda _: 0.99), ("QDRL", lambda _: 0.8), ("EDRL", lambda _: 0.05)):
+    for algorithm, change in (
+        ("CDRL", lambda _: 0.99),
+        ("QDRL", lambda _: 0.8),
+        ("EDRL", lambda _: 0.05),
+    ):
         slow = spoiled(good, "decay", "exponent", change, algorithm=algorithm, gamma=0.9)
         assert lost(bounds, slow) == {f"decay-{algorithm.lower()}"}
     loose = spoiled(good, "worst", "error", lambda x: 0.2 * x, algorithm="QDRL")
@@ -233,7 +266,9 @@ def walked(probs: np.ndarray, rewards: np.ndarray, gamma: float, start: int) -> 
 def test_a_longer_search_finds_no_less() -> None:
     """The search is deterministic, its probabilities are some, and more generations find no smaller error."""
     family = bounds.MAKE["CDRL"](3)
-    short, again, longer = (worst_mdps.search(family, 0.5, 1, generations) for generations in (2, 2, 20))
+    short, again, longer = (
+        worst_mdps.search(family, 0.5, 1, generations) for generations in (2, 2, 20)
+    )
     assert np.array_equal(short.probs, again.probs)
     assert np.array_equal(short.errors, again.errors)
     assert longer.errors.mean(axis=-1).max() >= short.errors.mean(axis=-1).max()
@@ -259,29 +294,49 @@ def test_closedness_is_judged() -> None:
         ),
     }
     assert lost(closedness, good) == set()
-    assert lost(closedness, spoiled(good, "verdicts", "closed", lambda _: False, statistics="E[Z]")) == {
-        "theorem-4.3-closed"
-    }
-    for name, claim in (("E[exp Z]", "theorem-4.3-only"), ("2 Huber quantiles", "closed-2-huber-quantiles")):
-        assert lost(closedness, spoiled(good, "verdicts", "gap", lambda _: 0.0, statistics=name)) == {claim}
-    variance = spoiled(good, "verdicts", "deviation", lambda _: 1e-3, statistics="mean and variance")
+    assert lost(
+        closedness, spoiled(good, "verdicts", "closed", lambda _: False, statistics="E[Z]")
+    ) == {"theorem-4.3-closed"}
+    for name, claim in (
+        ("E[exp Z]", "theorem-4.3-only"),
+        ("2 Huber quantiles", "closed-2-huber-quantiles"),
+    ):
+        assert lost(
+            closedness, spoiled(good, "verdicts", "gap", lambda _: 0.0, statistics=name)
+        ) == {claim}
+    variance = spoiled(
+        good, "verdicts", "deviation", lambda _: 1e-3, statistics="mean and variance"
+    )
     assert lost(closedness, variance) == {"closed-mean-and-variance"}
-    assert lost(closedness, spoiled(good, "projection", "difference", lambda _: 1e-9, what="imputed")) == {
-        "lemma-3.2-injective"
-    }
+    assert lost(
+        closedness, spoiled(good, "projection", "difference", lambda _: 1e-9, what="imputed")
+    ) == {"lemma-3.2-injective"}
     assert lost(closedness, spoiled(good, "moments", "one_step", lambda _: 1e-9)) == {"lemma-4.2"}
-    assert lost(closedness, spoiled(good, "moments", "solved", lambda _: 1e-6)) == {"lemma-4.2-solution"}
+    assert lost(closedness, spoiled(good, "moments", "solved", lambda _: 1e-6)) == {
+        "lemma-4.2-solution"
+    }
 
 
 def test_mean_consistency_is_judged() -> None:
     """Algorithms that should learn the mean and do not, or the reverse, are noticed."""
     errors = {"CDRL": 1e-12, "QDRL": 0.01, "EDRL": 1e-12, "EDRL-naive": 0.01, "CDRL, narrow": 0.1}
-    means = {"CDRL": (2 / 72, 1 / 72), "QDRL": (0, 1 / 72), "EDRL": (2 / 72, 1 / 72), "EDRL-naive": (2 / 72, 1 / 72)}
-    pairs = [(name, 2 / 72 if i == 0 else 1 / 72, mean) for name, both in means.items() for i, mean in enumerate(both)]
+    means = {
+        "CDRL": (2 / 72, 1 / 72),
+        "QDRL": (0, 1 / 72),
+        "EDRL": (2 / 72, 1 / 72),
+        "EDRL-naive": (2 / 72, 1 / 72),
+    }
+    pairs = [
+        (name, 2 / 72 if i == 0 else 1 / 72, mean)
+        for name, both in means.items()
+        for i, mean in enumerate(both)
+    ]
     good: Tables = {
         "means": table(algorithm=list(errors), k=9, error=list(errors.values()), converged=True),
         "identity": table(divisor=["K - 1", "K"], off=[1e-16, 0.4]),
-        "two_actions": table(algorithm=[p[0] for p in pairs], true=[p[1] for p in pairs], mean=[p[2] for p in pairs]),
+        "two_actions": table(
+            algorithm=[p[0] for p in pairs], true=[p[1] for p in pairs], mean=[p[2] for p in pairs]
+        ),
     }
     printed = {"lemma-4.8-i-printed"}
     assert lost(mean_consistency, good) == printed
@@ -357,15 +412,21 @@ def test_gradients_are_judged() -> None:
     """A biased gradient, a loss that is not affine, and a type error without consequences are noticed."""
     names = [*gradients.LOSSES, "EDRL-naive"]
     good: Tables = {
-        "gradients": table(loss=names, gradient="expected", size=[1e-16] * len(gradients.LOSSES) + [0.01]),
+        "gradients": table(
+            loss=names, gradient="expected", size=[1e-16] * len(gradients.LOSSES) + [0.01]
+        ),
         "affine": table(loss=list(gradients.LOSSES), off=1e-16),
     }
     assert lost(gradients, good) == set()
-    assert lost(gradients, spoiled(good, "gradients", "size", lambda _: 1e-6, loss="QDRL")) == {"section-3.4-gradient"}
-    assert lost(gradients, spoiled(good, "gradients", "size", lambda _: 0.0, loss="EDRL-naive")) == {
-        "section-3.4-naive"
+    assert lost(gradients, spoiled(good, "gradients", "size", lambda _: 1e-6, loss="QDRL")) == {
+        "section-3.4-gradient"
     }
-    assert lost(gradients, spoiled(good, "affine", "off", lambda _: 1e-6, loss="EDRL")) == {"section-3.4-affine"}
+    assert lost(
+        gradients, spoiled(good, "gradients", "size", lambda _: 0.0, loss="EDRL-naive")
+    ) == {"section-3.4-naive"}
+    assert lost(gradients, spoiled(good, "affine", "off", lambda _: 1e-6, loss="EDRL")) == {
+        "section-3.4-affine"
+    }
 
 
 def converging(exponent: float = 0.35, end: float = 0.02) -> Tables:
@@ -377,9 +438,13 @@ def converging(exponent: float = 0.35, end: float = 0.02) -> Tables:
         for name, target in targets
         for step in steps
     ]
-    columns = dict(zip(("algorithm", "fixed_point", "step", "distance"), zip(*rows, strict=True), strict=True))
+    columns = dict(
+        zip(("algorithm", "fixed_point", "step", "distance"), zip(*rows, strict=True), strict=True)
+    )
     averages = table(**columns | {"distance": [distance / 4 for *_, distance in rows]})
-    every = {name: [entry for entry in column for _ in range(runs)] for name, column in columns.items()}
+    every = {
+        name: [entry for entry in column for _ in range(runs)] for name, column in columns.items()
+    }
     return {"distances": table(**every, run=list(range(runs)) * len(rows)), "averages": averages}
 
 
@@ -388,13 +453,22 @@ def test_temporal_differences_are_judged() -> None:
     values = {"section-3.4-td", "section-3.4-td-rate", "section-3.4-td-unbiased"}
     good = converging()
     assert lost(td_fixed_point, good) == set()
-    assert lost(td_fixed_point, converging(exponent=0.2)) == {"section-3.4-td-rate", "appendix-a-kl"}
-    assert lost(td_fixed_point, converging(end=0.06)) == {"section-3.4-td", "appendix-a-kl", "section-3.4-td-naive"}
+    assert lost(td_fixed_point, converging(exponent=0.2)) == {
+        "section-3.4-td-rate",
+        "appendix-a-kl",
+    }
+    assert lost(td_fixed_point, converging(end=0.06)) == {
+        "section-3.4-td",
+        "appendix-a-kl",
+        "section-3.4-td-naive",
+    }
     stays = spoiled(good, "distances", "distance", lambda _: 0.1, algorithm="QDRL")
     assert lost(td_fixed_point, stays) == values - {"section-3.4-td-unbiased"}
     biased = spoiled(good, "averages", "distance", lambda _: 0.02, algorithm="CDRL", step=10_000)
     assert lost(td_fixed_point, biased) == {"section-3.4-td-unbiased"}
-    same = spoiled(good, "distances", "distance", lambda _: 0.03, algorithm="EDRL-naive", fixed_point="EDRL's")
+    same = spoiled(
+        good, "distances", "distance", lambda _: 0.03, algorithm="EDRL-naive", fixed_point="EDRL's"
+    )
     assert lost(td_fixed_point, same) == {"section-3.4-td-naive"}
 
 
@@ -411,11 +485,14 @@ def test_certificates_refute_convexity_exactly() -> None:
         assert exact > Fraction(3, 2)
         family = Expectiles([float(tau) for tau in taus])
         values, left, right = (
-            np.array([float(Fraction(entry)) for entry in found[name]]) for name in ("expectile", "left", "right")
+            np.array([float(Fraction(entry)) for entry in found[name]])
+            for name in ("expectile", "left", "right")
         )
         assert (np.diff(left) >= 0).all()
         assert (np.diff(right) >= 0).all()
-        sums = [np.sum(family.score(values, z).mean(-1) ** 2) for z in (left, (left + right) / 2, right)]
+        sums = [
+            np.sum(family.score(values, z).mean(-1) ** 2) for z in (left, (left + right) / 2, right)
+        ]
         assert 2 * sums[1] / (sums[0] + sums[2]) == pytest.approx(float(exact), rel=1e-12)
 
 
@@ -439,11 +516,15 @@ def test_equal_samples_are_found_where_there_are_some(levels: str) -> None:
         taus = np.array([float(tau) for tau in equation8.levels_of(k, levels)])
         family = Expectiles(taus)
         known = family.evaluate(Particles(rng.normal(size=(20, k))))
-        anything = family.evaluate(Particles(rng.normal(size=(20, 32)), rng.dirichlet(np.ones(32), 20)))
+        anything = family.evaluate(
+            Particles(rng.normal(size=(20, 32)), rng.dirichlet(np.ones(32), 20))
+        )
         assert np.isfinite(equation8.equal_samples(taus, known)).all()
         found = equation8.equal_samples(taus, anything)
         there = np.isfinite(found).all(axis=-1)
-        np.testing.assert_allclose(family.evaluate(Particles(found[there])), anything[there], atol=1e-7)
+        np.testing.assert_allclose(
+            family.evaluate(Particles(found[there])), anything[there], atol=1e-7
+        )
         assert there.all() if k == 2 else not there.all()
 
 
@@ -455,7 +536,10 @@ def test_where_equal_samples_do_not_exist_no_descent_finds_any() -> None:
     missing = np.isnan(equation8.equal_samples(taus, values)).any(axis=-1)
     assert missing.any()
     for row in values[missing]:
-        ends = [equation8._descend(taus, row, start) for start in (row, *equation8._ordered_samples(rng, 20, 5))]
+        ends = [
+            equation8._descend(taus, row, start)
+            for start in (row, *equation8._ordered_samples(rng, 20, 5))
+        ]
         assert min(equation8.objective(taus, row, end) for end in ends) > 1e-13
 
 
@@ -469,7 +553,10 @@ def test_local_minima_are_local_minima() -> None:
         for start in equation8._ordered_samples(rng, 6, 3):
             end = equation8._descend(taus, row, start)
             reached, gradient = equation8._with_gradient(end, taus, row)
-            if np.abs(gradient).max() > equation8.EXACT or np.abs(end[:, None] - row).min() < equation8.APART:
+            if (
+                np.abs(gradient).max() > equation8.EXACT
+                or np.abs(end[:, None] - row).min() < equation8.APART
+            ):
                 continue
             around = end + rng.uniform(-1, 1, (500, 3)) * equation8.APART
             assert (equation8.objective(taus, row, around) >= reached - 1e-15).all()
@@ -481,7 +568,10 @@ def test_convexity_is_judged() -> None:
     """Midpoints below the mean of the ends would support the paper's sentence; the other findings have limits too."""
     settings = [(k, levels) for k in equation8.KS for levels in equation8.LEVELS]
     ks, levels = ([one[i] for one in settings] for i in (0, 1))
-    twice = {"k": [k for k in ks for _ in range(2)], "levels": [one for one in levels for _ in range(2)]}
+    twice = {
+        "k": [k for k in ks for _ in range(2)],
+        "levels": [one for one in levels for _ in range(2)],
+    }
     # An expectile at 0 of level 1/10, and samples (z, 9): the objective is 0, 0.81 and 1 at z = -1, 0 and 1.
     samples = {"left": ["-1", "9"] * len(settings), "right": ["1", "9"] * len(settings)}
     certificates = table(**twice, tau="1/10", expectile="0", **samples)
@@ -503,8 +593,20 @@ def test_convexity_is_judged() -> None:
         ("segments", "not_convex", lambda _: 40, {"k": 9}, "section-3.3-segments"),
         ("minima", "gradient", lambda _: 1e-3, {"k": 5}, "section-3.3-minima"),
         ("minima", "kink", lambda _: 1e-6, {"k": 5}, "section-3.3-minima"),
-        ("existence", "exist", lambda x: x - 1, {"k": 3, "expectiles_of": "samples"}, "section-3.3-existence"),
-        ("existence", "exist", lambda _: 40, {"k": 9, "expectiles_of": "random"}, "section-3.3-existence"),
+        (
+            "existence",
+            "exist",
+            lambda x: x - 1,
+            {"k": 3, "expectiles_of": "samples"},
+            "section-3.3-existence",
+        ),
+        (
+            "existence",
+            "exist",
+            lambda _: 40,
+            {"k": 9, "expectiles_of": "random"},
+            "section-3.3-existence",
+        ),
     ):
         assert lost(equation8, spoiled(good, name, column, change, **where)) == {claim, *refuted}
     contradicted = spoiled(good, "minima", "objective", lambda _: 0.0, k=3, start=0)

@@ -37,7 +37,9 @@ def random_mdp(seed: int, gamma: float = 0.9, acyclic: bool = False) -> MDP:
     shape = (STATES, ACTIONS, BRANCHES)
     successors = rng.integers(0, STATES, shape)
     if acyclic:
-        successors = np.minimum(np.arange(STATES)[:, None, None] + rng.integers(1, 3, shape), STATES - 1)
+        successors = np.minimum(
+            np.arange(STATES)[:, None, None] + rng.integers(1, 3, shape), STATES - 1
+        )
     successors[-1] = STATES - 1
     probs = rng.dirichlet(np.ones(BRANCHES), shape[:2])
     atoms = rng.uniform(-1, 1, (*shape, REWARDS))
@@ -58,14 +60,20 @@ def random_returns(seed: int) -> Particles:
 
 def random_values(seed: int, family: Any) -> np.ndarray:
     """Increasing in [0, 1]: what statistics of any of the families can be."""
-    return np.sort(np.random.default_rng(seed + 3000).random((STATES, ACTIONS, family.size)), axis=-1)
+    return np.sort(
+        np.random.default_rng(seed + 3000).random((STATES, ACTIONS, family.size)), axis=-1
+    )
 
 
-def backup_by_hand(mdp: MDP, policy: np.ndarray, eta: Particles, x: int, a: int) -> tuple[np.ndarray, np.ndarray]:
+def backup_by_hand(
+    mdp: MDP, policy: np.ndarray, eta: Particles, x: int, a: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Atoms and probabilities of (T eta)(x, a): every successor, reward, next action and next return."""
     distribution = []
     for b, y in enumerate(mdp.successors[x, a]):
-        for reward, p_reward in zip(mdp.rewards.atoms[x, a, b], mdp.rewards.probs[x, a, b], strict=True):
+        for reward, p_reward in zip(
+            mdp.rewards.atoms[x, a, b], mdp.rewards.probs[x, a, b], strict=True
+        ):
             for action, p_action in enumerate(policy[y]):
                 for z, p in zip(eta.atoms[y, action], eta.probs[y, action], strict=True):
                     following = 0.0 if mdp.terminal[y] else z
@@ -142,7 +150,9 @@ def test_imputed_backup_is_impute_then_backup_then_evaluate(family: Any) -> None
     """Algorithm 1 is nothing else, although it imputes only what the policy reaches."""
     mdp, policy = random_mdp(4), random_policy(4)
     values = random_values(4, family)
-    by_parts = jax.jit(lambda values: family.evaluate(exact_backup(mdp, policy, family.impute(values))))
+    by_parts = jax.jit(
+        lambda values: family.evaluate(exact_backup(mdp, policy, family.impute(values)))
+    )
     expected = in_float64(by_parts)(values)
     backed_up = imputed_backup(mdp, policy, family, values)
     assert isinstance(backed_up, np.ndarray)
@@ -151,14 +161,18 @@ def test_imputed_backup_is_impute_then_backup_then_evaluate(family: Any) -> None
 
 
 @pytest.mark.parametrize("pairs_at_once", [1, 3])
-def test_groups_of_pairs_give_what_all_pairs_at_once_give(pairs_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_of_pairs_give_what_all_pairs_at_once_give(
+    pairs_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mdp, policy, family = random_mdp(5), as_policy(random_mdp(5), random_policy(5)), Quantiles(5)
     values = random_values(5, family)
     atoms_a_pair = BRANCHES * REWARDS * ACTIONS * family.size
     monkeypatch.setattr(bellman, "_ATOMS_AT_ONCE", pairs_at_once * atoms_a_pair)
     grouped = in_float64(jax.jit(lambda values: bellman.sweep(mdp, policy, family, values)))(values)
     monkeypatch.undo()
-    np.testing.assert_allclose(grouped, imputed_backup(mdp, policy, family, values), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        grouped, imputed_backup(mdp, policy, family, values), rtol=0, atol=1e-14
+    )
 
 
 def test_shapes_and_values_are_checked() -> None:
@@ -179,7 +193,9 @@ def raw_moments(cumulants: list[float]) -> np.ndarray:
     """E[Z^j] for j = 1, ..., from the cumulants: m_j = sum_i C(j - 1, i - 1) kappa_i m_{j - i}."""
     moments = [1.0]
     for j in range(1, len(cumulants) + 1):
-        terms = (math.comb(j - 1, i - 1) * cumulants[i - 1] * moments[j - i] for i in range(1, j + 1))
+        terms = (
+            math.comb(j - 1, i - 1) * cumulants[i - 1] * moments[j - i] for i in range(1, j + 1)
+        )
         moments.append(sum(terms))
     return np.array(moments[1:])
 
@@ -209,7 +225,9 @@ def test_moments_of_a_discounted_sum_of_independent_rewards(name: str) -> None:
 def test_moments_of_a_reflected_law() -> None:
     """The moments of a discounted sum of -E are those of E with alternating signs."""
     upward, downward = (
-        solve_moments(MDP.from_lists([[[(1.0, 0, Exponential(2.0, reflected=sign))]]], 0.5), 0, 5)[0, 0]
+        solve_moments(MDP.from_lists([[[(1.0, 0, Exponential(2.0, reflected=sign))]]], 0.5), 0, 5)[
+            0, 0
+        ]
         for sign in (False, True)
     )
     np.testing.assert_allclose(downward, upward * [-1, 1, -1, 1, -1], rtol=1e-12)
@@ -235,7 +253,9 @@ def test_undiscounted_moments_of_a_geometric_episode() -> None:
 
 def test_a_constant_reward_has_the_powers_of_its_return_as_moments() -> None:
     loop = MDP.from_lists([[[(1.0, 0, -1.5)]]], 0.9)
-    np.testing.assert_allclose(solve_moments(loop, 0, 4)[0, 0], (-15.0) ** np.arange(1, 5), rtol=1e-12)
+    np.testing.assert_allclose(
+        solve_moments(loop, 0, 4)[0, 0], (-15.0) ** np.arange(1, 5), rtol=1e-12
+    )
 
 
 def test_moments_are_those_of_the_enumerated_return_distributions() -> None:

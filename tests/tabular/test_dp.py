@@ -22,11 +22,22 @@ from edrl.tabular.rewards import Normal
 
 EDRL = Expectiles(11)
 NAIVE = Expectiles(11, imputation="as_samples")
-WIDE = Categorical(np.linspace(-101, 101, 12))  # beyond 1/(1 - gamma) for gamma = 0.99 and rewards in [-1, 1]
+WIDE = Categorical(
+    np.linspace(-101, 101, 12)
+)  # beyond 1/(1 - gamma) for gamma = 0.99 and rewards in [-1, 1]
 
 # Families whose mean is learnt exactly come first: Lemma 4.8 (i) and the 1/2-expectile.
-EXACT_MEANS: dict[str, Statistics] = {"mean": Mean(), "moments": Moments(1), "categorical": WIDE, "EDRL": EDRL}
-OTHERS: dict[str, Statistics] = {"quantiles": Quantiles(11), "huber": HuberQuantiles(5), "naive": NAIVE}
+EXACT_MEANS: dict[str, Statistics] = {
+    "mean": Mean(),
+    "moments": Moments(1),
+    "categorical": WIDE,
+    "EDRL": EDRL,
+}
+OTHERS: dict[str, Statistics] = {
+    "quantiles": Quantiles(11),
+    "huber": HuberQuantiles(5),
+    "naive": NAIVE,
+}
 
 
 def dense(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +53,9 @@ def q_values(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     """Q^pi [S, A] for a policy [S, A], by a dense linear system (Equation (1))."""
     transitions, rewards = dense(mdp)
     chain = np.einsum("xa,xay->xy", policy, transitions)
-    v = np.linalg.solve(np.eye(mdp.num_states) - mdp.gamma * chain, np.sum(policy * rewards, axis=-1))
+    v = np.linalg.solve(
+        np.eye(mdp.num_states) - mdp.gamma * chain, np.sum(policy * rewards, axis=-1)
+    )
     return rewards + mdp.gamma * transitions @ v
 
 
@@ -76,7 +89,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "problem"), CASES)
-def test_evaluation_converges_to_a_fixed_point_of_the_imputed_backup(name: str, problem: str) -> None:
+def test_evaluation_converges_to_a_fixed_point_of_the_imputed_backup(
+    name: str, problem: str
+) -> None:
     """Lemma 4.8 and Section 4.3: its means are exact for CDRL on a covering support, EDRL, and moments."""
     mdp, family = (PROBLEMS | CHAINS)[problem](), (EXACT_MEANS | OTHERS)[name]
     solution = dp.evaluate(mdp, 0, family, tolerance=1e-10)
@@ -105,7 +120,9 @@ def test_moments_are_learnt_exactly() -> None:
     solution = dp.evaluate(mdp, 0, Moments(k), tolerance=tolerance)
     errors = [0.0]
     for j in range(1, k + 1):
-        coupled = sum(math.comb(j, m) * mdp.gamma ** (j - m) * errors[j - m] for m in range(1, j + 1))
+        coupled = sum(
+            math.comb(j, m) * mdp.gamma ** (j - m) * errors[j - m] for m in range(1, j + 1)
+        )
         errors.append((tolerance + coupled) / (1 - mdp.gamma**j))
     assert (np.abs(solution.values - solve_moments(mdp, 0, k)) <= errors[1:]).all()
     assert errors[-1] < 1e-6
@@ -122,7 +139,9 @@ def test_expected_returns_of_a_random_policy_are_exact() -> None:
     policy = np.random.default_rng(1).dirichlet(np.ones(3), 8)
     for family in (Mean(), Categorical(np.linspace(-10, 10, 5))):
         means = dp.evaluate(mdp, policy, family, tolerance=1e-13).means()
-        np.testing.assert_allclose(means, q_values(mdp, policy), rtol=0, atol=20 * 1e-13 / (1 - mdp.gamma))
+        np.testing.assert_allclose(
+            means, q_values(mdp, policy), rtol=0, atol=20 * 1e-13 / (1 - mdp.gamma)
+        )
 
 
 def test_imputation_keeps_expectiles_that_the_naive_backup_loses(chain: MDP) -> None:
@@ -156,7 +175,9 @@ def test_iterations_stop_at_the_maximum_and_go_on_from_there(chain: MDP) -> None
     first = dp.evaluate(chain, 0, Mean(), tolerance=0.0, max_iterations=64)
     then = dp.evaluate(chain, 0, Mean(), tolerance=0.0, max_iterations=3, initial=first.values)
     np.testing.assert_array_equal(then.values, at_once.values)
-    np.testing.assert_array_equal(np.concatenate([first.residuals, then.residuals]), at_once.residuals)
+    np.testing.assert_array_equal(
+        np.concatenate([first.residuals, then.residuals]), at_once.residuals
+    )
     one = dp.evaluate(chain, 0, Mean(), max_iterations=1)
     np.testing.assert_allclose(one.values[..., 0], dense(chain)[1], atol=1e-15)
 
@@ -166,13 +187,16 @@ def test_the_first_sweep_backs_up_the_initial_values(chain: MDP) -> None:
     solution = dp.evaluate(chain, 0, Mean(), initial=initial, max_iterations=1)
     transitions, rewards = dense(chain)
     following = np.where(chain.terminal, 0, initial[:, 0, 0])
-    np.testing.assert_allclose(solution.values[..., 0], rewards + 0.99 * transitions @ following, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        solution.values[..., 0], rewards + 0.99 * transitions @ following, rtol=0, atol=1e-14
+    )
 
 
 def test_what_diverges_stops_without_convergence(chain: MDP) -> None:
     """Values that overflow end as NaN, which no further sweep can mend. It is said, unless sweeps were asked for."""
     with pytest.warns(
-        UserWarning, match=r"sweeps have not settled the statistics: the last one changed them by nan"
+        UserWarning,
+        match=r"sweeps have not settled the statistics: the last one changed them by nan",
     ) as told:
         solution = dp.evaluate(chain, 0, Mean(imputation=magnified))
     assert told[0].filename == __file__  # where it was asked for
@@ -198,7 +222,9 @@ def test_bad_arguments_are_named(chain: MDP) -> None:
         dp.control(chain, Mean(), max_iterations=0)
     with pytest.raises(ValueError, match=r"epsilon( is |.* got )1\.5"):
         dp.control(chain, Mean(), epsilon=1.5)
-    with pytest.raises(ValueError, match=r"family must be an object of edrl\.Statistics.*, got 'EDRL'"):
+    with pytest.raises(
+        ValueError, match=r"family must be an object of edrl\.Statistics.*, got 'EDRL'"
+    ):
         dp.evaluate(chain, 0, "EDRL")
     with pytest.raises(ValueError, match=r"family( is |.* got )0"):
         dp.evaluate(chain, Mean(), 0)
@@ -216,7 +242,9 @@ def test_equal_shapes_share_one_compilation(chain: MDP) -> None:
     assert dp._sweeps._cache_size() == compiled
 
 
-def test_progress_is_shown_only_when_asked_for(chain: MDP, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_only_when_asked_for(
+    chain: MDP, capsys: pytest.CaptureFixture[str]
+) -> None:
     dp.evaluate(chain, 0, Mean())
     assert capsys.readouterr() == ("", "")
     dp.evaluate(chain, 0, Mean(), progress=True)
@@ -288,7 +316,9 @@ def test_sarsa_values_are_those_of_the_soft_policy_it_finds(chain: MDP, epsilon:
     assert solution.converged
     np.testing.assert_allclose(np.sort(policy, axis=-1)[:, 0], epsilon / 2, atol=1e-15)
     np.testing.assert_allclose(policy.sum(axis=-1), 1, atol=1e-15)
-    np.testing.assert_allclose(solution.means(), q_values(chain, policy), atol=1e-12 / (1 - chain.gamma))
+    np.testing.assert_allclose(
+        solution.means(), q_values(chain, policy), atol=1e-12 / (1 - chain.gamma)
+    )
     if epsilon < 1:
         best = solution.means().argmax(axis=-1)
         assert (policy.argmax(axis=-1) == best).all()
@@ -307,7 +337,10 @@ def test_greedy_policy_of_given_values() -> None:
 
 
 def test_distributions_of_a_solution_have_its_statistics() -> None:
-    mdp, family = choice(Particles(np.array([-1.0, 3.0])), Particles(np.array([0.9, 0.9]))), Quantiles(10)
+    mdp, family = (
+        choice(Particles(np.array([-1.0, 3.0])), Particles(np.array([0.9, 0.9]))),
+        Quantiles(10),
+    )
     solution = dp.control(mdp, family)
     np.testing.assert_array_equal(family.evaluate(solution.distributions()), solution.values)
 
@@ -316,7 +349,9 @@ def test_continuous_rewards_are_evaluated_at_their_exact_mean() -> None:
     mdp = n_chain(4, goal=Normal(0.7, 2.0), reward_atoms=8)
     exact = n_chain(4, goal=0.7)
     policy = np.eye(2)[np.zeros(4, int)]
-    np.testing.assert_allclose(dp.evaluate(mdp, 0, Mean()).means(), q_values(exact, policy), atol=1e-7)
+    np.testing.assert_allclose(
+        dp.evaluate(mdp, 0, Mean()).means(), q_values(exact, policy), atol=1e-7
+    )
 
 
 def test_tiny_and_huge_returns_settle_as_others_do() -> None:
@@ -325,14 +360,18 @@ def test_tiny_and_huge_returns_settle_as_others_do() -> None:
     unit = [[[(0.5, 0, -1.0), (0.5, 1, 3.3)]], [[(0.7, 0, 1 / 3), (0.3, 2, 0.0)]], []]
     expected = dp.evaluate(MDP.from_lists(unit, 0.97), 0, Expectiles(3)).values
     for scale in (1e-10, 1.0, 1e8):
-        lists = [[[(p, y, scale * r) for p, y, r in listed] for listed in actions] for actions in unit]
+        lists = [
+            [[(p, y, scale * r) for p, y, r in listed] for listed in actions] for actions in unit
+        ]
         mdp = MDP.from_lists(lists, 0.97)
         solution = dp.evaluate(mdp, 0, Expectiles(3))
         assert solution.converged
         np.testing.assert_allclose(solution.values / scale, expected, rtol=1e-6, atol=1e-7)
     moments = dp.evaluate(MDP.from_lists(unit, 0.97), 0, Moments(8))  # the eighth is 4e9
     assert moments.converged
-    np.testing.assert_allclose(moments.values, solve_moments(MDP.from_lists(unit, 0.97), 0, 8), rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(
+        moments.values, solve_moments(MDP.from_lists(unit, 0.97), 0, 8), rtol=1e-9, atol=1e-6
+    )
 
 
 def test_values_that_vanish_settle_too() -> None:

@@ -37,7 +37,9 @@ def test_dynamic_programming_and_control(name: str, family: edrl.Statistics) -> 
 def test_temporal_differences(family: edrl.Statistics) -> None:
     """A pair that is visited is learnt, one that is not stays as it was."""
     learnt = learn(MDP, family, 0, steps=40)
-    changed = np.abs(learnt.final() - np.asarray(family.evaluate(edrl.Particles([0.0])))).max(-1) > 0
+    changed = (
+        np.abs(learnt.final() - np.asarray(family.evaluate(edrl.Particles([0.0])))).max(-1) > 0
+    )
     assert np.isfinite(learnt.final()).all()
     assert not changed[..., 1].any()
     assert changed[0, 0, 0, 0]

@@ -24,12 +24,16 @@ def acyclic(seed: int, gamma: float = 0.9) -> MDP:
     """States lead to later ones, the last of which is terminal; everything else is random."""
     rng = np.random.default_rng(seed)
     shape = (STATES, ACTIONS, 2)
-    successors = np.minimum(np.arange(STATES)[:, None, None] + rng.integers(1, 3, shape), STATES - 1)
+    successors = np.minimum(
+        np.arange(STATES)[:, None, None] + rng.integers(1, 3, shape), STATES - 1
+    )
     atoms = rng.uniform(-1, 1, (*shape, 2))
     atoms[-1] = 0
     rewards = Particles(atoms, rng.dirichlet(np.ones(2), shape))
     probs = rng.dirichlet(np.ones(2), shape[:2])
-    return MDP.from_arrays(successors, probs, rewards, gamma, terminal=[STATES - 1], start=[0.6, 0.4, 0.0, 0.0])
+    return MDP.from_arrays(
+        successors, probs, rewards, gamma, terminal=[STATES - 1], start=[0.6, 0.4, 0.0, 0.0]
+    )
 
 
 def random_policy(seed: int) -> np.ndarray:
@@ -56,7 +60,9 @@ def test_the_truth_lies_between_the_bounds(seed: int, gamma: float) -> None:
     mdp, policy = acyclic(seed, gamma), random_policy(seed)
     exact, found = enumerated(mdp, policy), return_distributions(mdp, policy, atoms=ATOMS)
     x = points(exact)
-    below, middle, above = (integrated_cdf(mu, x) for mu in (found.lower, found.particles, found.upper))
+    below, middle, above = (
+        integrated_cdf(mu, x) for mu in (found.lower, found.particles, found.upper)
+    )
     true = integrated_cdf(exact, x)
     assert (below <= true + ROUNDING).all()
     assert (true <= above + ROUNDING).all()
@@ -85,7 +91,9 @@ def test_brackets_contain_the_true_expectiles() -> None:
 def test_the_error_shrinks_with_the_number_of_atoms() -> None:
     """As 1/n^2: four times the atoms leave about a sixteenth of the error, or a quarter at the very least."""
     mdp, policy = acyclic(0), random_policy(0)
-    coarse, fine = (return_distributions(mdp, policy, atoms=n).error.max() for n in (ATOMS, 4 * ATOMS))
+    coarse, fine = (
+        return_distributions(mdp, policy, atoms=n).error.max() for n in (ATOMS, 4 * ATOMS)
+    )
     assert 0 < fine <= coarse / 4
 
 
@@ -96,7 +104,9 @@ def test_a_tolerance_that_is_met_ends_the_iterations() -> None:
     few = return_distributions(mdp, policy, atoms=ATOMS, max_iterations=2)
     assert few.iterations == 2
     # However few the iterations, the truth is in between.
-    assert (integrated_cdf_distance(few.particles, enumerated(mdp, policy)) <= few.error + ROUNDING).all()
+    assert (
+        integrated_cdf_distance(few.particles, enumerated(mdp, policy)) <= few.error + ROUNDING
+    ).all()
 
 
 def test_another_policy_has_other_returns() -> None:
@@ -122,7 +132,9 @@ def test_continuous_rewards_without_discounting() -> None:
     assert (found.error[0] >= mdp.discretisation_error[3:5, 0]).all()
     for action, distribution in enumerate((Exponential(), Exponential(shift=1.85, reflected=True))):
         x = np.linspace(-6, 8, 501)
-        difference = np.abs(integrated_cdf(found.particles[0, action], x) - distribution.integrated_cdf(x))
+        difference = np.abs(
+            integrated_cdf(found.particles[0, action], x) - distribution.integrated_cdf(x)
+        )
         assert difference.max() <= found.error[0, action] + ROUNDING
         assert found.error[0, action] < 0.05
     np.testing.assert_allclose(found.means[0], [1.0, 0.85], atol=ROUNDING)
@@ -139,7 +151,9 @@ def test_an_undiscounted_walk_of_random_length(monkeypatch: pytest.MonkeyPatch) 
     mdp = MDP.from_lists([*lists, []], 1.0, reward_atoms=2)
     found = return_distributions(mdp, 0, atoms=8)
     x = np.linspace(0, 10, 501)
-    difference = np.abs(integrated_cdf(found.particles[0, 0], x) - Exponential().integrated_cdf(x)).max()
+    difference = np.abs(
+        integrated_cdf(found.particles[0, 0], x) - Exponential().integrated_cdf(x)
+    ).max()
     coarse = Exponential().integrated_cdf_error(2)
     assert difference <= found.error[0, 0] + ROUNDING
     assert 0.9 * coarse < difference
@@ -177,7 +191,9 @@ def test_ranges_of_endless_returns_are_geometric_series() -> None:
 
 def test_undiscounted_cycles_that_do_not_pay_are_no_obstacle() -> None:
     """0 -> 1 pays 1 and 1 -> 0 takes it back: the return is 5 from either end, or 6 or 4."""
-    mdp = MDP.from_lists([[[(0.5, 1, 1.0), (0.5, 2, 5.0)]], [[(0.5, 0, -1.0), (0.5, 2, 5.0)]], []], 1.0)
+    mdp = MDP.from_lists(
+        [[[(0.5, 1, 1.0), (0.5, 2, 5.0)]], [[(0.5, 0, -1.0), (0.5, 2, 5.0)]], []], 1.0
+    )
     low, high = return_range(mdp, 0)
     assert low[:, 0].tolist() == [5.0, 4.0, 0.0]
     assert high[:, 0].tolist() == [6.0, 5.0, 0.0]
@@ -209,11 +225,15 @@ def test_bad_arguments_are_named() -> None:
 
 
 EPISODES = 10_000
-DKW = np.sqrt(np.log(2 / 1e-9) / (2 * EPISODES))  # sup |F_n - F| is larger with probability below 1e-9
+DKW = np.sqrt(
+    np.log(2 / 1e-9) / (2 * EPISODES)
+)  # sup |F_n - F| is larger with probability below 1e-9
 
 
 @pytest.mark.parametrize(("state", "action"), [(None, None), (1, None), (0, 1)])
-def test_rollouts_are_draws_from_the_return_distribution(state: int | None, action: int | None) -> None:
+def test_rollouts_are_draws_from_the_return_distribution(
+    state: int | None, action: int | None
+) -> None:
     """The Dvoretzky-Kiefer-Wolfowitz inequality, and the mean within 5 standard errors."""
     mdp, policy = acyclic(0), random_policy(0)
     sampled = rollouts(mdp, policy, EPISODES, state=state, action=action)
@@ -225,7 +245,10 @@ def test_rollouts_are_draws_from_the_return_distribution(state: int | None, acti
     weights = start[:, None] * first
     expected = Particles(exact.atoms.ravel(), (weights[..., None] * exact.probs).ravel())
     # Equal returns come out of different sums: compare just beside the atoms.
-    rounded = Particles(np.round(sampled.atoms, 9)), Particles(np.round(expected.atoms, 9), expected.probs)
+    rounded = (
+        Particles(np.round(sampled.atoms, 9)),
+        Particles(np.round(expected.atoms, 9), expected.probs),
+    )
     assert kolmogorov_smirnov(*rounded) <= DKW
     assert abs(sampled.mean() - expected.mean()) <= 5 * expected.std() / np.sqrt(EPISODES)
     other = Particles(np.round(enumerated(mdp, random_policy(3))[1, 0].atoms, 9), exact[1, 0].probs)
@@ -241,7 +264,9 @@ def test_rollouts_repeat_with_their_seed() -> None:
 
 def loop_or_draw(gamma: float) -> MDP:
     """State 0 pays 1 for ever, state 1 pays a normal reward and ends."""
-    return MDP.from_lists([[[(1.0, 0, 1.0)]], [[(1.0, 2, Normal(1.0, 2.0))]], []], gamma, reward_atoms=4)
+    return MDP.from_lists(
+        [[[(1.0, 0, 1.0)]], [[(1.0, 2, Normal(1.0, 2.0))]], []], gamma, reward_atoms=4
+    )
 
 
 def test_rollouts_of_endless_episodes_are_truncated_where_little_is_left() -> None:

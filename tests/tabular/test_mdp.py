@@ -51,9 +51,13 @@ def expected_return(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     return values
 
 
-def random_dense(seed: int, states: int = 5, actions: int = 2) -> tuple[np.ndarray, np.random.Generator]:
+def random_dense(
+    seed: int, states: int = 5, actions: int = 2
+) -> tuple[np.ndarray, np.random.Generator]:
     rng = np.random.default_rng(seed)
-    transitions = rng.random((states, actions, states)) * (rng.random((states, actions, states)) < 0.5)
+    transitions = rng.random((states, actions, states)) * (
+        rng.random((states, actions, states)) < 0.5
+    )
     transitions[..., 0] += 0.1  # no empty row
     return transitions / transitions.sum(-1, keepdims=True), rng
 
@@ -100,10 +104,17 @@ def test_from_lists_reads_numbers_particles_and_continuous() -> None:
     assert np.array_equal(mdp.rewards.probs[0, 1, 0], [0.25] * 4)
     assert np.array_equal(mdp.rewards.atoms[1, 1, 0], Exponential(2.0).discretise(4).atoms)
     assert mdp.continuous is not None
-    assert np.array_equal(mdp.continuous.kind, [[[0, 0], [1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 0]]])
+    assert np.array_equal(
+        mdp.continuous.kind, [[[0, 0], [1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 0]]]
+    )
     assert (mdp.continuous.loc[0, 1, 0], mdp.continuous.scale[0, 1, 0]) == (2.0, 1.0)
-    errors = Normal(2.0, 1.0).integrated_cdf_error(4), 0.1 * Exponential(2.0).integrated_cdf_error(4)
-    np.testing.assert_allclose(mdp.discretisation_error, [[0, errors[0]], [0, errors[1]], [0, 0]], rtol=1e-15)
+    errors = (
+        Normal(2.0, 1.0).integrated_cdf_error(4),
+        0.1 * Exponential(2.0).integrated_cdf_error(4),
+    )
+    np.testing.assert_allclose(
+        mdp.discretisation_error, [[0, errors[0]], [0, errors[1]], [0, 0]], rtol=1e-15
+    )
     terminal = np.array([1.0, 0.0])
     assert np.array_equal(mdp.probs[2], [terminal, terminal])
     assert np.array_equal(mdp.successors[2], np.full((2, 2), 2))
@@ -114,12 +125,20 @@ def test_from_lists_reads_numbers_particles_and_continuous() -> None:
 def test_lists_dictionaries_functions_and_arrays_agree() -> None:
     """One MDP, four ways in."""
     mdp = MDP.from_lists(LISTS, 0.9)
-    nested = {x: dict(enumerate(actions)) for x, actions in enumerate(LISTS) if actions}  # 2 is only led to
+    nested = {
+        x: dict(enumerate(actions)) for x, actions in enumerate(LISTS) if actions
+    }  # 2 is only led to
     others = [
         MDP.from_lists(nested, 0.9),
         MDP.from_function(lambda x, a: LISTS[x][a] if LISTS[x] else [], 3, 2, 0.9),
         MDP.from_arrays(mdp.successors, mdp.probs, mdp.rewards, 0.9, continuous=mdp.continuous),
-        MDP.from_arrays(mdp.successors, mdp.probs, mdp.rewards, 0.9, continuous=jax.tree.map(jnp.asarray, mdp.continuous)),
+        MDP.from_arrays(
+            mdp.successors,
+            mdp.probs,
+            mdp.rewards,
+            0.9,
+            continuous=jax.tree.map(jnp.asarray, mdp.continuous),
+        ),
     ]
     for other in others:
         assert eqx.tree_equal(mdp, other)
@@ -211,13 +230,17 @@ def test_gamma_one_is_allowed_exactly_if_every_policy_ends(seed: int) -> None:
         ends &= bool((reach[:, -1] > 0).all())
 
     def build() -> MDP:
-        return MDP.from_dense(transitions, np.ones((states, actions, states)), 1.0, terminal=[states - 1])
+        return MDP.from_dense(
+            transitions, np.ones((states, actions, states)), 1.0, terminal=[states - 1]
+        )
 
     transitions[-1] = 0.0  # the rows of a terminal state may be empty
     if ends:
         assert build().gamma == 1
     else:
-        with pytest.raises(ValueError, match=r"for ever from state [0-2] by action [01]; use gamma < 1"):
+        with pytest.raises(
+            ValueError, match=r"for ever from state [0-2] by action [01]; use gamma < 1"
+        ):
             build()
 
 
@@ -389,7 +412,9 @@ def test_policies_may_be_traced() -> None:
     traced = jax.jit(lambda mdp, actions: as_policy(mdp, actions).dense(2))(POLICY_MDP, actions)
     assert np.array_equal(traced, [[1, 0], [0, 1], [1, 0]])
     probs = jnp.array([[0.25, 0.75], [0.0, 1.0], [1.0, 0.0]])
-    assert np.array_equal(jax.jit(lambda mdp, probs: as_policy(mdp, probs).dense(2))(POLICY_MDP, probs), probs)
+    assert np.array_equal(
+        jax.jit(lambda mdp, probs: as_policy(mdp, probs).dense(2))(POLICY_MDP, probs), probs
+    )
 
 
 @pytest.mark.parametrize(
@@ -417,7 +442,14 @@ def test_uniform_law_in_the_array_path() -> None:
     """`distributions` replace the rewards where their kind is not 0 and leave the others alone."""
     kind = np.array([[[2]], [[0]]])
     continuous = ContinuousRewards(kind, np.full((2, 1, 1), -1.0), np.full((2, 1, 1), 2.0))
-    mdp = MDP.from_arrays([[[1]], [[0]]], np.ones((2, 1, 1)), [[[9.0]], [[7.0]]], 0.9, continuous=continuous, reward_atoms=5)
+    mdp = MDP.from_arrays(
+        [[[1]], [[0]]],
+        np.ones((2, 1, 1)),
+        [[[9.0]], [[7.0]]],
+        0.9,
+        continuous=continuous,
+        reward_atoms=5,
+    )
     assert np.array_equal(mdp.rewards.atoms[0, 0, 0], Uniform(-1.0, 1.0).discretise(5).atoms)
     assert np.array_equal(mdp.rewards.atoms[1, 0, 0], [7, 0, 0, 0, 0])
     assert mdp.continuous is not None
@@ -443,7 +475,12 @@ def test_probabilities_of_lower_precision_are_taken_for_what_they_are() -> None:
     np.testing.assert_allclose(mdp.start.sum(), 1, atol=1e-15)
     softmax = jax.nn.softmax(logits[:, 0, :2])
     actions = jnp.broadcast_to(jnp.arange(2), (3, 2))
-    for policy in (softmax, np.asarray(softmax), np.asarray(softmax, np.float64), Policy(actions, softmax)):
+    for policy in (
+        softmax,
+        np.asarray(softmax),
+        np.asarray(softmax, np.float64),
+        Policy(actions, softmax),
+    ):
         np.testing.assert_allclose(as_policy(mdp, policy).probs.sum(-1), 1, atol=1e-15)
         evaluate(mdp, policy, Mean())  # which computes in float64, whatever is given
     paid = MDP.from_lists([[[(1.0, 1, rewards)]], []], 0.9)
@@ -457,6 +494,8 @@ def test_probabilities_of_lower_precision_are_taken_for_what_they_are() -> None:
 def test_a_reward_may_be_a_number_of_any_library() -> None:
     expected = MDP.from_lists([[[(1.0, 1, 1.0)]], []], 0.9).rewards.atoms
     for reward in (1, np.float32(1), np.array(1.0), jnp.float32(1)):
-        np.testing.assert_array_equal(MDP.from_lists([[[(1.0, 1, reward)]], []], 0.9).rewards.atoms, expected)
+        np.testing.assert_array_equal(
+            MDP.from_lists([[[(1.0, 1, reward)]], []], 0.9).rewards.atoms, expected
+        )
     with pytest.raises(ValueError, match="finite number, or a distribution"):
         MDP.from_lists([[[(1.0, 1, np.zeros(2))]], []], 0.9)

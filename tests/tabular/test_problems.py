@@ -30,9 +30,15 @@ def return_law(mdp: MDP, state: int, action: int = 0) -> list[tuple[float, float
     distribution = []
     for b in np.flatnonzero(mdp.probs[state, action]):
         for z, q in return_law(mdp, int(mdp.successors[state, action, b])):
-            for r, p in zip(mdp.rewards.atoms[state, action, b], mdp.rewards.probs[state, action, b], strict=True):
+            for r, p in zip(
+                mdp.rewards.atoms[state, action, b],
+                mdp.rewards.probs[state, action, b],
+                strict=True,
+            ):
                 if p > 0:
-                    distribution.append((float(r + mdp.gamma * z), float(mdp.probs[state, action, b] * p * q)))
+                    distribution.append(
+                        (float(r + mdp.gamma * z), float(mdp.probs[state, action, b] * p * q))
+                    )
     return sorted(distribution)
 
 
@@ -52,7 +58,11 @@ def test_every_problem_is_a_valid_mdp(name: str) -> None:
     mdp, again = PROBLEMS[name](), PROBLEMS[name]()
     shape = mdp.probs.shape
     assert mdp.successors.shape == shape == mdp.rewards.shape
-    assert (mdp.terminal.shape, mdp.start.shape, mdp.discretisation_error.shape) == (shape[:1], shape[:1], shape[:2])
+    assert (mdp.terminal.shape, mdp.start.shape, mdp.discretisation_error.shape) == (
+        shape[:1],
+        shape[:1],
+        shape[:2],
+    )
     np.testing.assert_allclose(mdp.probs.sum(-1), 1, atol=1e-12)
     np.testing.assert_allclose(mdp.rewards.probs.sum(-1), 1, atol=1e-12)
     assert np.array_equal(mdp.start, np.arange(len(mdp.start)) == 0)
@@ -90,7 +100,9 @@ def test_n_chain_rows() -> None:
         for action, right in enumerate((0.95, 0.05)):
             assert np.array_equal(mdp.successors[x, action], [x + 1, 0])
             np.testing.assert_allclose(mdp.probs[x, action], [right, 1 - right], rtol=4 * EPS)
-            assert np.array_equal(mdp.rewards.atoms[x, action, :, 0], [1.0 if x == 13 else 0.0, -1.0])
+            assert np.array_equal(
+                mdp.rewards.atoms[x, action, :, 0], [1.0 if x == 13 else 0.0, -1.0]
+            )
 
 
 @pytest.mark.parametrize("goal", [2.5, Particles([1.0, 3.0]), Uniform(-1.0, 1.0), Normal(0.0, 1.0)])
@@ -98,7 +110,11 @@ def test_n_chain_goals(goal: Any) -> None:
     """Appendix E: only the transition into the rightmost state pays the goal's reward."""
     mdp = n_chain(4, goal, reward_atoms=8)
     expected = (
-        goal if isinstance(goal, Particles) else goal.discretise(8) if hasattr(goal, "kind") else Particles([goal])
+        goal
+        if isinstance(goal, Particles)
+        else goal.discretise(8)
+        if hasattr(goal, "kind")
+        else Particles([goal])
     )
     for action in (0, 1):
         assert np.array_equal(mdp.rewards.atoms[2, action, 0], expected.atoms)
@@ -137,7 +153,9 @@ def test_quantiles_are_not_closed(k: int) -> None:
         for state, expected in ((1, tau), (2, tau + 1 / k)):
             assert quantile(return_law(uniform, state), tau) == pytest.approx(expected, abs=1e-12)
             assert quantile(return_law(atoms, state), tau) == pytest.approx(expected, abs=1e-12)
-    bins = 33 * k  # an atom is at most half a bin away from the quantile of the uniform distribution
+    bins = (
+        33 * k
+    )  # an atom is at most half a bin away from the quantile of the uniform distribution
     low = quantile(return_law(uniform, 0), 1 / (2 * k))
     assert abs(low - 0.8 / k) <= 0.8 * 0.5 / bins + 1e-12
     assert quantile(return_law(atoms, 0), 1 / (2 * k)) == pytest.approx(0.8 / (2 * k), abs=1e-12)
@@ -149,8 +167,12 @@ def test_quantiles_prefer_the_worse_action(k: int) -> None:
     mdp = quantile_mean_inconsistent(k)
     distributions = [return_law(mdp, 0, action) for action in (0, 1)]
     taus = (2 * np.arange(k) + 1) / (2 * k)
-    assert [mean(distribution) for distribution in distributions] == pytest.approx([1 / (4 * k), 1 / (8 * k)], rel=1e-14)
-    learnt = [np.mean([quantile(distribution, tau) for tau in taus]) for distribution in distributions]
+    assert [mean(distribution) for distribution in distributions] == pytest.approx(
+        [1 / (4 * k), 1 / (8 * k)], rel=1e-14
+    )
+    learnt = [
+        np.mean([quantile(distribution, tau) for tau in taus]) for distribution in distributions
+    ]
     assert learnt == pytest.approx([0, 1 / (8 * k)], rel=1e-14)
 
 
@@ -169,7 +191,9 @@ def test_categorical_statistics_do_not_converge_uniformly(m: int, depth: int) ->
     for mdp in mdps:
         assert mdp.gamma == 2**m / (2**m + 1)
         distribution = return_law(mdp, 1)
-        hats = np.maximum(1 - np.abs(np.array([z for z, _ in distribution])[:, None] - bins) / width, 0)
+        hats = np.maximum(
+            1 - np.abs(np.array([z for z, _ in distribution])[:, None] - bins) / width, 0
+        )
         fitted.append(np.array([p for _, p in distribution]) @ hats)  # the Cramér projection
         assert all(0 <= z <= 1 for z, _ in distribution)
     np.testing.assert_allclose(fitted[0], fitted[1], atol=1e-12)
@@ -202,7 +226,9 @@ def test_garnet_is_what_it_says(size: int) -> None:
     assert not mdp.terminal.any()
     assert np.array_equal(garnet(1, 12, 3, 5, 0.7, 2.0, size).rewards.atoms, mdp.rewards.atoms)
     assert not np.array_equal(garnet(2, 12, 3, 5, 0.7, 2.0, size).successors, mdp.successors)
-    assert np.array_equal(np.sort(garnet(0, 4, 2, 4).successors), np.broadcast_to(np.arange(4), (4, 2, 4)))
+    assert np.array_equal(
+        np.sort(garnet(0, 4, 2, 4).successors), np.broadcast_to(np.arange(4), (4, 2, 4))
+    )
 
 
 def test_garnet_chooses_all_successors_equally_often() -> None:
@@ -217,7 +243,12 @@ def test_a_large_garnet_stays_sparse() -> None:
     """100,000 states x 4 actions x 5 successors: 28 bytes a transition."""
     mdp = garnet(0, 100_000, 4, 5, 0.99)
     assert mdp.num_transitions == 2_000_000
-    held = mdp.successors.nbytes + mdp.probs.nbytes + mdp.rewards.atoms.nbytes + mdp.rewards.probs.nbytes
+    held = (
+        mdp.successors.nbytes
+        + mdp.probs.nbytes
+        + mdp.rewards.atoms.nbytes
+        + mdp.rewards.probs.nbytes
+    )
     assert held == 2_000_000 * (4 + 8 + 8 + 8)
 
 

@@ -20,7 +20,9 @@ REWARDS: list[tuple[Any, Any]] = [
     (Exponential(), stats.expon()),
     (Exponential(2.0, shift=-1.0), stats.expon(-1.0, 2.0)),
 ]
-REFLECTED = Exponential(0.5, shift=1.85, reflected=True)  # SciPy has none: 1.85 - E with E ~ expon(scale=0.5)
+REFLECTED = Exponential(
+    0.5, shift=1.85, reflected=True
+)  # SciPy has none: 1.85 - E with E ~ expon(scale=0.5)
 SIZES = (1, 2, 3, 64, 501)
 
 
@@ -39,7 +41,9 @@ def discretised_cdf_integral(reward: Any, n: int, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("reward", "oracle"), REWARDS)
 @pytest.mark.parametrize("n", SIZES)
-def test_atoms_are_conditional_means_of_equally_likely_bins(reward: ContinuousReward, oracle: Any, n: int) -> None:
+def test_atoms_are_conditional_means_of_equally_likely_bins(
+    reward: ContinuousReward, oracle: Any, n: int
+) -> None:
     """Atom i is E[R | bin i] = n * integral of the quantile function over (i/n, (i+1)/n)."""
     mu = reward.discretise(n)
     assert mu.atoms.dtype == np.float64
@@ -63,8 +67,12 @@ def test_means_and_integrated_cdfs_agree_with_scipy(reward: Any, oracle: Any) ->
     assert reward.mean == pytest.approx(oracle.mean(), rel=4 * EPS, abs=4 * EPS)
     for x in (*oracle.ppf([1e-3, 0.2, 0.5, 0.9, 0.999]), oracle.mean() - 9.0, oracle.mean() + 9.0):
         low = min(x, oracle.ppf(1e-300))
-        points = [p for p in (oracle.ppf(0), *oracle.ppf([0.01, 0.5, 0.99]), oracle.ppf(1)) if low < p < x]
-        expected, error = integrate.quad(oracle.cdf, low, x, points=points or None, epsabs=1e-12, limit=200)
+        points = [
+            p for p in (oracle.ppf(0), *oracle.ppf([0.01, 0.5, 0.99]), oracle.ppf(1)) if low < p < x
+        ]
+        expected, error = integrate.quad(
+            oracle.cdf, low, x, points=points or None, epsabs=1e-12, limit=200
+        )
         assert abs(reward.integrated_cdf(x) - expected) <= error + 1e-10
     assert reward.integrated_cdf(np.zeros((2, 3))).shape == (2, 3)
 
@@ -74,10 +82,14 @@ def test_the_reflected_law_is_the_mirror_image() -> None:
     density = stats.expon(scale=0.5).pdf
     for x in (-3.0, 0.0, 1.0, 1.85, 2.5):
         below = 1.85 - x
-        expected, error = integrate.quad(lambda u, b=below: (u - b) * density(u), max(below, 0), np.inf)
+        expected, error = integrate.quad(
+            lambda u, b=below: (u - b) * density(u), max(below, 0), np.inf
+        )
         assert abs(REFLECTED.integrated_cdf(x) - expected) <= error + 1e-12
     assert REFLECTED.mean == 1.35
-    np.testing.assert_allclose(REFLECTED.discretise(8).atoms, 1.85 - Exponential(0.5).discretise(8).atoms[::-1])
+    np.testing.assert_allclose(
+        REFLECTED.discretise(8).atoms, 1.85 - Exponential(0.5).discretise(8).atoms[::-1]
+    )
 
 
 @pytest.mark.parametrize(("reward", "oracle"), REWARDS)
@@ -95,9 +107,13 @@ def test_the_error_is_an_upper_bound_and_attained_at_an_atom(reward: Any, n: int
     """sup |P - P_n| is attained at an atom, and no other point of a fine grid exceeds it."""
     error = reward.integrated_cdf_error(n)
     atoms = reward.discretise(n).atoms
-    grid = np.linspace(atoms[0] - 3 * abs(reward.affine[1]), atoms[-1] + 3 * abs(reward.affine[1]), 4001)
+    grid = np.linspace(
+        atoms[0] - 3 * abs(reward.affine[1]), atoms[-1] + 3 * abs(reward.affine[1]), 4001
+    )
     difference = reward.integrated_cdf(grid) - discretised_cdf_integral(reward, n, grid)
-    assert difference.min() >= -rounding(reward, n)  # conditional means are smaller in the convex order
+    assert difference.min() >= -rounding(
+        reward, n
+    )  # conditional means are smaller in the convex order
     assert difference.max() <= error + rounding(reward, n)
     at_atoms = reward.integrated_cdf(atoms) - discretised_cdf_integral(reward, n, atoms)
     assert abs(at_atoms.max() - error) <= rounding(reward, n)
@@ -106,7 +122,9 @@ def test_the_error_is_an_upper_bound_and_attained_at_an_atom(reward: Any, n: int
 def test_known_errors() -> None:
     """Uniform: (width / n)^2 / 8 / width by hand; one atom: P(mean), which is E|R - mean| / 2."""
     assert Uniform(0.0, 3.0).integrated_cdf_error(10) == pytest.approx(3 / 800, rel=1e-12)
-    assert Normal(5.0, 2.0).integrated_cdf_error(1) == pytest.approx(2 / np.sqrt(2 * np.pi), rel=1e-14)
+    assert Normal(5.0, 2.0).integrated_cdf_error(1) == pytest.approx(
+        2 / np.sqrt(2 * np.pi), rel=1e-14
+    )
     assert Exponential(3.0).integrated_cdf_error(1) == pytest.approx(3 / np.e, rel=1e-14)
 
 
@@ -136,10 +154,15 @@ def test_samples_have_the_law() -> None:
     affine = np.array([reward.affine for reward in rewards], np.float32)
     kind = np.broadcast_to(np.array([reward.kind for reward in rewards], np.int8), shape)
     batch = ContinuousRewards(kind, *(np.broadcast_to(column, shape) for column in affine.T))
-    draws = np.asarray(jax.jit(lambda continuous, key: continuous.sample(key))(batch, jax.random.key(0)), np.float64)
+    draws = np.asarray(
+        jax.jit(lambda continuous, key: continuous.sample(key))(batch, jax.random.key(0)),
+        np.float64,
+    )
     bound = np.sqrt(np.log(2 / 1e-9) / (2 * count))
     for column, (_, oracle) in enumerate(REWARDS):
         assert stats.kstest(draws[:, column], oracle.cdf).statistic <= bound
-    reflected = ContinuousRewards(np.full(count, 3, np.int8), np.full(count, 1.85), np.full(count, -0.5))
+    reflected = ContinuousRewards(
+        np.full(count, 3, np.int8), np.full(count, 1.85), np.full(count, -0.5)
+    )
     mirrored = 1.85 - np.asarray(reflected.sample(jax.random.key(1)), np.float64)
     assert stats.kstest(mirrored, stats.expon(scale=0.5).cdf).statistic <= bound

@@ -19,7 +19,9 @@ from edrl.tabular.rewards import Normal
 STATES, ACTIONS, SEEDS = 4, 2, 16
 END = STATES - 1
 POLICY = np.array([[0.5, 0.5], [0.3, 0.7], [0.8, 0.2], [1.0, 0.0]])
-FORCED = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])  # in states 1 and 2, one action only
+FORCED = np.array(
+    [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+)  # in states 1 and 2, one action only
 
 FAMILIES: dict[str, Statistics] = {
     "mean": Mean(),
@@ -86,14 +88,22 @@ def outcomes(
     for b, reward in itertools.product(range(2), range(2)):
         y = mdp.successors[x, a, b]
         for following in np.flatnonzero(follow[y]):
-            atoms = np.zeros_like(imputed.atoms[y, 0]) if mdp.terminal[y] else imputed.atoms[y, following]
+            atoms = (
+                np.zeros_like(imputed.atoms[y, 0])
+                if mdp.terminal[y]
+                else imputed.atoms[y, following]
+            )
             atoms = mdp.rewards.atoms[x, a, b, reward] + mdp.gamma * atoms
             step = gradient(family, values[x, a], atoms, imputed.probs[y, following])
             yield int(y), int(following), values[x, a] - rate * step
 
 
 def check_one_step(
-    family: Statistics, learnt: td.Learnt, values: np.ndarray, rate: float, follow: np.ndarray = POLICY
+    family: Statistics,
+    learnt: td.Learnt,
+    values: np.ndarray,
+    rate: float,
+    follow: np.ndarray = POLICY,
 ) -> None:
     """Exactly the visited pair changed, to one of its possible outcomes."""
     final, visits = learnt.final()[0], learnt.visits[0]
@@ -102,10 +112,16 @@ def check_one_step(
         x, a = map(int, np.argwhere(visits[run])[0])
         others = visits[run] == 0
         np.testing.assert_array_equal(final[run][others], values[others])
-        assert explained(final[run, x, a], outcomes(family, values, x, a, rate, follow)), (run, x, a)
+        assert explained(final[run, x, a], outcomes(family, values, x, a, rate, follow)), (
+            run,
+            x,
+            a,
+        )
 
 
-def explained(new: np.ndarray, possible: Iterator[tuple[int, int, np.ndarray]]) -> list[tuple[int, int]]:
+def explained(
+    new: np.ndarray, possible: Iterator[tuple[int, int, np.ndarray]]
+) -> list[tuple[int, int]]:
     """The x' and a' from which the new values can have come."""
     return [(y, a) for y, a, values in possible if np.abs(values - new).max() < 1e-13]
 
@@ -146,7 +162,11 @@ def with_densities() -> MDP:
 
     def step(x: int, a: int) -> list[tuple[float, int, Normal]]:
         branches = zip(mdp.probs[x, a], mdp.successors[x, a], strict=True)
-        return [(p, int(y), Normal(0.5 * a - 0.1 * x + b, 0.5)) for b, (p, y) in enumerate(branches) if x != END]
+        return [
+            (p, int(y), Normal(0.5 * a - 0.1 * x + b, 0.5))
+            for b, (p, y) in enumerate(branches)
+            if x != END
+        ]
 
     return MDP.from_function(step, STATES, ACTIONS, mdp.gamma, start=mdp.start)
 
@@ -172,7 +192,12 @@ def test_learning_converges_to_the_fixed_point_of_dynamic_programming(
     mdp = with_densities() if name in ("quantiles", "logits") else task()
     family = Categorical(np.linspace(0, 2, 4)) if name == "logits" else FAMILIES[name]
     target = dp.evaluate(mdp, POLICY, family).values[:END]
-    options: dict[str, Any] = {"mdp": mdp, "step_size": step_size, "decay": 0.7, "parameters": parameters}
+    options: dict[str, Any] = {
+        "mdp": mdp,
+        "step_size": step_size,
+        "decay": 0.7,
+        "parameters": parameters,
+    }
     runs = learn(family, 12_000, **options).final()[0][:, :END]
     error = np.abs(runs.mean(axis=0) - target)
     standard_error = runs.std(axis=0, ddof=1) / np.sqrt(SEEDS)
@@ -188,7 +213,9 @@ def test_outputs_behind_an_identity_link_are_values(name: str, control: Any) -> 
     """Where `link` changes nothing, learning the outputs is learning the values, from the same start."""
     family = FAMILIES[name]
     options: dict[str, Any] = {"step_size": 0.1} | ({} if control is None else {"control": control})
-    values, outputs = (learn(family, 50, parameters=which, **options) for which in ("values", "outputs"))
+    values, outputs = (
+        learn(family, 50, parameters=which, **options) for which in ("values", "outputs")
+    )
     np.testing.assert_array_equal(outputs.values, values.values)
     np.testing.assert_array_equal(outputs.visits, values.visits)
 
@@ -305,7 +332,9 @@ def test_recording_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_numbers_of_steps_and_settings_share_one_compilation() -> None:
-    learn(Mean(), 20, record_every=10)  # a state of NumPy's, then one of JAX's: the cache counts both
+    learn(
+        Mean(), 20, record_every=10
+    )  # a state of NumPy's, then one of JAX's: the cache counts both
     compiled = td._run._cache_size()
     learn(Mean(), 33, step_size=0.2, decay=0.5, record_every=11, mdp=task(gamma=0.3))
     learn(Mean(), 5, policy=np.full((STATES, ACTIONS), 0.5), initial=random_values(Mean()))
@@ -318,8 +347,12 @@ def test_without_a_future_the_expected_reward_is_learnt() -> None:
     learnt = learn(Mean(), 4000, mdp=mdp, step_size=0.5, decay=1.0)
     count = learnt.visits[0, :, :END].sum(axis=0)
     means = np.sum(learnt.final()[0, :, :END, :, 0] * learnt.visits[0, :, :END], axis=0) / count
-    rewards = np.sum(np.sum(mdp.rewards.atoms * mdp.rewards.probs, axis=-1) * mdp.probs, axis=-1)[:END]
-    assert (np.abs(means - rewards) <= 5 / np.sqrt(count)).all()  # rewards are at most 1 away from their mean
+    rewards = np.sum(np.sum(mdp.rewards.atoms * mdp.rewards.probs, axis=-1) * mdp.probs, axis=-1)[
+        :END
+    ]
+    assert (
+        np.abs(means - rewards) <= 5 / np.sqrt(count)
+    ).all()  # rewards are at most 1 away from their mean
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "all"])
@@ -362,7 +395,8 @@ def clear_cut() -> MDP:
     rewards[0, 1], rewards[1, 0], rewards[2, 1] = 1.0, 1.0, 1.0
     mdp = task()
     atoms = Particles(
-        np.stack([rewards - 0.1, rewards + 0.1], axis=-1) * (np.arange(STATES) < END)[:, None, None, None]
+        np.stack([rewards - 0.1, rewards + 0.1], axis=-1)
+        * (np.arange(STATES) < END)[:, None, None, None]
     )
     return MDP.from_arrays(mdp.successors, mdp.probs, atoms, 0.2, terminal=[END], start=mdp.start)
 
@@ -386,7 +420,9 @@ def test_sarsa_converges_to_the_values_of_its_soft_policy() -> None:
 def test_without_exploration_only_greedy_actions_are_taken() -> None:
     values = np.zeros((STATES, ACTIONS, 1))
     values[:, 1] = 100.0  # far above any return: no update within a few steps changes the order
-    visits = learn(Mean(), 20, control="sarsa", initial=values, epsilon=0.0, step_size=1e-3).visits[0]
+    visits = learn(Mean(), 20, control="sarsa", initial=values, epsilon=0.0, step_size=1e-3).visits[
+        0
+    ]
     assert (visits[:, :, 0] == 0).all()
     assert (visits.sum(axis=(1, 2)) == 20).all()
 
@@ -397,7 +433,12 @@ def test_risk_decides_which_action_is_greedy() -> None:
     values = np.zeros((STATES, ACTIONS, 3))
     values[:, 0] = [-1.0, 0.0, 4.0]
     values[:, 1] = [0.4, 0.5, 0.6]
-    options: dict[str, Any] = {"control": "q-learning", "initial": values, "step_size": 0.3, "epsilon": 1.0}
+    options: dict[str, Any] = {
+        "control": "q-learning",
+        "initial": values,
+        "step_size": 0.3,
+        "epsilon": 1.0,
+    }
     learnt = learn(family, 1, risk=CVaR(0.3), **options)
     check_one_step(family, learnt, values, 0.3, follow=np.eye(ACTIONS)[np.ones(STATES, int)])
     neutral = learn(family, 1, **options)
@@ -421,9 +462,22 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
         ({"policy": Mean()}, r"policy( is |.* got )'Mean': these are statistics"),
         ({"control": "sarsa", "risk": "cvar"}, r"risk( is |.* got )'cvar'"),
         ({"policy": 0, "sampling": "replay"}, r"sampling( is |.* got )'replay'"),
-        ({"policy": 0, "parameters": "logits"}, r"parameters must be 'values' or 'outputs', got 'logits'"),
-        ({"policy": 0, "parameters": "outputs", "initial": np.zeros((STATES, ACTIONS, 2))}, r"initial\.shape"),
-        ({"policy": 0, "parameters": "outputs", "initial": np.full((STATES, ACTIONS, 1), np.nan)}, "initial is "),
+        (
+            {"policy": 0, "parameters": "logits"},
+            r"parameters must be 'values' or 'outputs', got 'logits'",
+        ),
+        (
+            {"policy": 0, "parameters": "outputs", "initial": np.zeros((STATES, ACTIONS, 2))},
+            r"initial\.shape",
+        ),
+        (
+            {
+                "policy": 0,
+                "parameters": "outputs",
+                "initial": np.full((STATES, ACTIONS, 1), np.nan),
+            },
+            "initial is ",
+        ),
         ({"policy": 0, "steps": 0}, r"steps( is |.* got )0"),
         ({"policy": 0, "step_size": 0.0}, r"step_size( is |.* got )0\.0"),
         ({"policy": 0, "step_size": []}, r"\(step_size, seeds\)"),
@@ -442,7 +496,9 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
 
 
 def test_what_diverges_is_said() -> None:
-    with pytest.warns(UserWarning, match=r"1 of 2 runs have diverged, to values that are not finite"):
+    with pytest.warns(
+        UserWarning, match=r"1 of 2 runs have diverged, to values that are not finite"
+    ):
         td.learn(task(), Mean(), 0, steps=500, step_size=[0.1, 1e10], sampling="all")
 
 

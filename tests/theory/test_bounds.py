@@ -57,12 +57,18 @@ def test_the_bound_for_edrl_by_hand() -> None:
     by_hand = np.array([2, 0, 2]) * (0.5 * 4 * 0.25 / 0.5)
     within = edrl_level_bounds((0.25, 0.5, 0.75), 0.5, 1.0, within_range=True)
     np.testing.assert_allclose(within, by_hand, rtol=1e-12)
-    np.testing.assert_allclose(edrl_level_bounds((0.25, 0.5, 0.75), 0.5, 1.0), 2 * by_hand, rtol=1e-12)
-    assert edrl_bound((0.25, 0.5, 0.75), 0.5, 1.0, within_range=True) == pytest.approx(4 / 3, rel=1e-12)
+    np.testing.assert_allclose(
+        edrl_level_bounds((0.25, 0.5, 0.75), 0.5, 1.0), 2 * by_hand, rtol=1e-12
+    )
+    assert edrl_bound((0.25, 0.5, 0.75), 0.5, 1.0, within_range=True) == pytest.approx(
+        4 / 3, rel=1e-12
+    )
     # Of levels that are not symmetric the outermost on the side with the wider step decides.
     uneven = edrl_level_bounds((0.1, 0.5, 0.7), 0.5, 1.0)
     kappa, step = 1 / (1 - 2 * 0.3), 0.4
-    np.testing.assert_allclose(uneven, np.minimum(4 * kappa * step * np.array([8, 0, 4 / 3]), 4), rtol=1e-12)
+    np.testing.assert_allclose(
+        uneven, np.minimum(4 * kappa * step * np.array([8, 0, 4 / 3]), 4), rtol=1e-12
+    )
     # Where the bound is useless, the width of the range takes its place.
     assert edrl_bound((0.01, 0.5, 0.99), 0.9, 1.0) == pytest.approx(2 * 20 / 3, rel=1e-12)
 
@@ -90,7 +96,10 @@ def test_the_bound_for_edrl_is_uniform_away_from_the_ends(k: int) -> None:
         (lambda: sharper_qdrl_bound(5, -0.1, 1.0), r"gamma( is |.* got )-0.1"),
         (lambda: cdrl_cramer_bound(1, 0.9), r"k must be .* at least 2, got 1"),
         (lambda: sharper_cdrl_bound(5, 1.0), r"gamma( is |.* got )1.0"),
-        (lambda: edrl_bound((0.2, 0.4, 0.9), 0.9, 1.0), r"taus( is |.* got ).* 1/2 must be among them"),
+        (
+            lambda: edrl_bound((0.2, 0.4, 0.9), 0.9, 1.0),
+            r"taus( is |.* got ).* 1/2 must be among them",
+        ),
         (lambda: edrl_bound((0.2, 0.4, 0.5), 0.9, 1.0), r"taus( is |.* got ).* on either side"),
         (lambda: edrl_bound((0.5, 0.2), 0.9, 1.0), "taus"),
     ],
@@ -107,7 +116,9 @@ def unit_distributions(seed: int) -> Particles:
     inner = rng.uniform(0, 1, (600, 6)) ** rng.choice([0.1, 1.0, 10.0], (600, 1))
     probs = rng.dirichlet(np.full(8, 0.3), 600)
     probs[:200, 2:] = 0  # only the two ends
-    probs += np.where(np.arange(8) < 2, 10 ** rng.uniform(-6, 0, (600, 2))[:, [0, 1, 0, 0, 0, 0, 0, 0]], 0)
+    probs += np.where(
+        np.arange(8) < 2, 10 ** rng.uniform(-6, 0, (600, 2))[:, [0, 1, 0, 0, 0, 0, 0, 0]], 0
+    )
     atoms = np.concatenate([np.zeros((600, 1)), np.ones((600, 1)), inner], axis=-1)
     return Particles(atoms, probs / probs.sum(axis=-1, keepdims=True))
 
@@ -126,7 +137,9 @@ def test_within_the_range_imputation_moves_the_integrated_cdf_by_a_step_of_the_l
     assert 0.01 < np.max(integrated_cdf_distance(imputed, mu)) <= 1 / 9
     # A tail's mass is a chord slope of P, which is as uncertain as P over the distance of the knots.
     beyond = np.maximum(imputed.atoms - 1, 0) + np.maximum(-imputed.atoms, 0)
-    assert (np.sum(imputed.probs * beyond, axis=-1) <= 100 * EPS / np.diff(values).min(axis=-1)).all()
+    assert (
+        np.sum(imputed.probs * beyond, axis=-1) <= 100 * EPS / np.diff(values).min(axis=-1)
+    ).all()
 
 
 LEVELS = [
@@ -165,13 +178,17 @@ def farthest_pair(mu: Particles, family: Expectiles) -> np.ndarray:
 
 
 @pytest.mark.parametrize("taus", LEVELS)
-def test_distributions_with_the_same_expectiles_are_near_each_other(taus: tuple[float, ...]) -> None:
+def test_distributions_with_the_same_expectiles_are_near_each_other(
+    taus: tuple[float, ...],
+) -> None:
     """Step 2: d(mu, nu) <= kappa Delta (e_K - e_1) for *all* pairs, the farthest included, also if levels
     are not symmetric. For midpoints it is sharp but for a factor of two: the step beyond the last knot is half."""
     family = Expectiles(taus)
     mu = unit_distributions(3)
     values = np.asarray(family.evaluate(mu))
-    share = farthest_pair(mu, family) / (kappa_step(np.array(taus)) * (values[:, -1] - values[:, 0]))
+    share = farthest_pair(mu, family) / (
+        kappa_step(np.array(taus)) * (values[:, -1] - values[:, 0])
+    )
     assert share.max() <= 1 + 1e-9
     if taus == midpoints(len(taus)):
         assert share.max() > 0.44
@@ -266,7 +283,9 @@ def test_no_imputation_learns_the_outermost_level(taus: tuple[float, ...], rule:
         eta = exact_backup(mdp, 0, exact_backup(mdp, 0, Particles(np.zeros((4, 1, 1)))))
         true.append(np.asarray(family.evaluate(eta))[0, 0, 0])
     np.testing.assert_allclose(learnt[0], learnt[1], atol=1e-12)
-    np.testing.assert_allclose(true, [-gamma / (4 - odds), -gamma * odds / (1 + 2 * odds)], atol=1e-12)
+    np.testing.assert_allclose(
+        true, [-gamma / (4 - odds), -gamma * odds / (1 + 2 * odds)], atol=1e-12
+    )
     error = max(abs(learnt[0][0, 0] - one) for one in true)
     proved = gamma / 2 * (1 / (4 - odds) - odds / (1 + 2 * odds))
     assert error >= proved - 1e-12
@@ -305,7 +324,9 @@ def test_our_bound_for_cdrl_is_nearly_attained(k: int) -> None:
     mdp = MDP.from_lists([[[(1.0, 1, -gamma * there)]], [[(1.0, 2, there)]], []], gamma)
     learnt = dp.evaluate(mdp, 0, family).values[0, 0]
     error = np.abs(learnt - np.asarray(family.evaluate(Particles(np.zeros(1))))).mean()
-    assert error == pytest.approx(gamma * spacing / 2 / 2, rel=1e-9)  # W1 over the width of the support
+    assert error == pytest.approx(
+        gamma * spacing / 2 / 2, rel=1e-9
+    )  # W1 over the width of the support
     assert error / sharper_cdrl_bound(k, gamma) == pytest.approx(math.sqrt(1 - gamma**2), rel=1e-9)
 
 
@@ -313,14 +334,18 @@ def test_our_bound_for_cdrl_is_nearly_attained(k: int) -> None:
 def truths() -> dict[int, Truth]:
     """The truth about one random MDP, after few iterations and after all that it takes."""
     mdp = garnet(0, 4, 2, 2, 0.8, max_reward=0.2)
-    return {most: return_distributions(mdp, "uniform", max_iterations=most) for most in (POOR, FINE)}
+    return {
+        most: return_distributions(mdp, "uniform", max_iterations=most) for most in (POOR, FINE)
+    }
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=["categorical", "quantiles", "expectiles"])
 def test_the_uncertainty_covers_a_poor_truth(family: Statistics, truths: dict[int, Truth]) -> None:
     """A poor and a fine truth differ by no more than their uncertainties."""
     mdp = garnet(0, 4, 2, 2, 0.8, max_reward=0.2)
-    poor, fine = (approximation_error(mdp, "uniform", family, truth=truths[n]) for n in (POOR, FINE))
+    poor, fine = (
+        approximation_error(mdp, "uniform", family, truth=truths[n]) for n in (POOR, FINE)
+    )
     assert poor.uncertainty is not None
     assert fine.uncertainty is not None
     off = np.abs(poor.true_values - fine.true_values).mean(axis=-1).max()
@@ -335,12 +360,19 @@ def test_the_uncertainty_covers_a_poor_truth(family: Statistics, truths: dict[in
 def test_returns_known_exactly() -> None:
     """Appendix C's example, with its true quantiles -gamma, 0, gamma at x0 and the learnt median -gamma."""
     mdp, family = qdrl_not_uniform(3, gamma=0.8), Quantiles(3)
-    rare, split = mdp.rewards.probs[1, 0, 0].min(), mdp.probs[0, 0]  # x1 and x2 pay 0 rarely, else 1 and -1
+    rare, split = (
+        mdp.rewards.probs[1, 0, 0].min(),
+        mdp.probs[0, 0],
+    )  # x1 and x2 pay 0 rarely, else 1 and -1
     atoms = np.array([[-0.8, 0.0, 0.8], [0, 1, 1], [-1, -1, 0], [0, 0, 0]])[:, None]
     often = 1 - rare
-    probs = np.array([[split[1] * often, rare, split[0] * often], [rare, often, 0], [0, often, rare], [1, 0, 0]])
+    probs = np.array(
+        [[split[1] * often, rare, split[0] * often], [rare, often, 0], [0, often, rare], [1, 0, 0]]
+    )
     eta = Particles(atoms, probs[:, None])
-    truth = Truth(eta, np.zeros((4, 1)), eta, eta, means=np.sum(eta.atoms * eta.probs, axis=-1), iterations=0)
+    truth = Truth(
+        eta, np.zeros((4, 1)), eta, eta, means=np.sum(eta.atoms * eta.probs, axis=-1), iterations=0
+    )
     found = approximation_error(mdp, 0, family, truth=truth)
     assert found.uncertainty is not None
     assert found.uncertainty <= 1e-11
@@ -361,7 +393,9 @@ def test_the_mean_is_learnt_exactly_and_has_no_rate(truths: dict[int, Truth]) ->
     assert found.uncertainty is not None
     assert found.uncertainty <= 1e-12
     variance_lost = Moments(2, imputation="dirac")
-    assert approximation_error(mdp, "uniform", variance_lost, truth=truths[FINE]).uncertainty is None
+    assert (
+        approximation_error(mdp, "uniform", variance_lost, truth=truths[FINE]).uncertainty is None
+    )
 
 
 @pytest.fixture(scope="module")

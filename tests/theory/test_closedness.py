@@ -27,12 +27,18 @@ def atoms_of(mu: Particles) -> Atoms:
 
 def backed_up(witness: Witness, mu: Particles) -> Atoms:
     """The backup of a witness by hand: (atom, probability) of r + gamma z, in the mixture if there is one."""
-    rest = [] if witness.rho is None else [(z, (1 - witness.weight) * p) for z, p in atoms_of(witness.rho)]
+    rest = (
+        []
+        if witness.rho is None
+        else [(z, (1 - witness.weight) * p) for z, p in atoms_of(witness.rho)]
+    )
     mixture = [(z, witness.weight * p) for z, p in atoms_of(mu)] + rest
     return [(witness.reward + witness.gamma * z, p) for z, p in mixture]
 
 
-def confirm(witness: Witness | None, evaluate: Callable[[Atoms], list[float]], rounding: float) -> None:
+def confirm(
+    witness: Witness | None, evaluate: Callable[[Atoms], list[float]], rounding: float
+) -> None:
     """mu and nu have the same statistics, and the stated different ones after the backup."""
     assert witness is not None
     before, after = [
@@ -52,7 +58,9 @@ def confirm(witness: Witness | None, evaluate: Callable[[Atoms], list[float]], r
 
 
 def expectations(functions: list[Callable[[Any], Any]]) -> Callable[[Atoms], list[float]]:
-    return lambda atoms: [math.fsum(p * float(h(np.array([z]))[0]) for z, p in atoms) for h in functions]
+    return lambda atoms: [
+        math.fsum(p * float(h(np.array([z]))[0]) for z, p in atoms) for h in functions
+    ]
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 10])
@@ -138,11 +146,14 @@ def test_the_witness_is_the_best_one() -> None:
     assert found.points is not None
     assert found.witness is not None
     assert found.witness.gap == pytest.approx(2 * 1.8 * found.points.max(), rel=1e-9)
-    assert found.points.max() == pytest.approx(math.cos(math.pi / (2 * len(found.points))), rel=1e-12)
+    assert found.points.max() == pytest.approx(
+        math.cos(math.pi / (2 * len(found.points))), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
-    "functions", [[np.exp], [np.sin, np.cos], [np.exp, lambda x: x * np.exp(x)], [lambda x: x, np.exp]]
+    "functions",
+    [[np.exp], [np.sin, np.cos], [np.exp, lambda x: x * np.exp(x)], [lambda x: x, np.exp]],
 )
 def test_it_is_discounting_that_rules_exponentials_out(functions: list[Any]) -> None:
     """Engert (1970), in the proof of Theorem 4.3: x^l exp(lambda x) are closed under translation alone."""
@@ -156,21 +167,27 @@ def test_the_verdict_is_about_the_interval() -> None:
     found = bellman_closed(functions, interval=(-1, 1))
     assert found.closed
     assert "for returns in [-1, 1]" in str(found)
-    assert not bellman_closed(functions).closed  # wider ones are tried before a set is called closed
+    assert not bellman_closed(
+        functions
+    ).closed  # wider ones are tried before a set is called closed
     # A polynomial of degree nine is as good as exp up to 1e-9 on (-1, 1), but not on (-8, 8).
     almost = [*(lambda x, k=k: x**k for k in range(1, 10)), np.exp]
     assert bellman_closed(almost, tolerance=1e-6, interval=(-1, 1)).closed
     assert not bellman_closed(almost, tolerance=1e-6, interval=(-8, 8)).closed
 
 
-@pytest.mark.parametrize("support", [(-1.0, 1.0), (-1.0, 0.0, 1.0), tuple(np.linspace(0, 20, 12)), (0.0, 1.0, 5.0)])
+@pytest.mark.parametrize(
+    "support", [(-1.0, 1.0), (-1.0, 0.0, 1.0), tuple(np.linspace(0, 20, 12)), (0.0, 1.0, 5.0)]
+)
 def test_categorical_statistics_are_not_closed(support: tuple[float, ...]) -> None:
     """Lemma 4.4 (i), with a witness inside the support."""
     found = bellman_closed(Categorical(support))
     widths = np.diff(support)
 
     def by_hand(atoms: Atoms) -> list[float]:
-        slopes = [[np.clip((b - z) / (b - a), 0, 1) for z, _ in atoms] for a, b in pairwise(support)]
+        slopes = [
+            [np.clip((b - z) / (b - a), 0, 1) for z, _ in atoms] for a, b in pairwise(support)
+        ]
         return (np.array(slopes) @ np.array([p for _, p in atoms])).tolist()
 
     confirm(found.witness, by_hand, rounding=100 * EPS * max(np.abs(support)) / widths.min())
@@ -205,7 +222,10 @@ def expectiles(taus: tuple[float, ...]) -> Callable[[Atoms], list[float]]:
 
     def evaluate(atoms: Atoms) -> list[float]:
         low, high = min(z for z, _ in atoms) - 1e-9, max(z for z, _ in atoms) + 1e-9
-        return [brentq(condition, low, high, args=(atoms, tau), xtol=1e-15, rtol=4 * EPS) for tau in taus]
+        return [
+            brentq(condition, low, high, args=(atoms, tau), xtol=1e-15, rtol=4 * EPS)
+            for tau in taus
+        ]
 
     return evaluate
 
@@ -217,7 +237,10 @@ def huber_quantiles(taus: tuple[float, ...], kappa: float) -> Callable[[Atoms], 
 
     def evaluate(atoms: Atoms) -> list[float]:
         low, high = min(z for z, _ in atoms) - 1e-9, max(z for z, _ in atoms) + 1e-9
-        return [brentq(condition, low, high, args=(atoms, tau), xtol=1e-15, rtol=4 * EPS) for tau in taus]
+        return [
+            brentq(condition, low, high, args=(atoms, tau), xtol=1e-15, rtol=4 * EPS)
+            for tau in taus
+        ]
 
     return evaluate
 
@@ -325,7 +348,9 @@ def test_a_witness_does_not_serve_other_statistics() -> None:
     """`check` refuses distributions that do not share the statistics."""
     witness = bellman_closed([np.square]).witness
     assert witness is not None
-    with pytest.raises(ValueError, match=r"difference of statistics( is |.* got ).* must share them"):
+    with pytest.raises(
+        ValueError, match=r"difference of statistics( is |.* got ).* must share them"
+    ):
         witness.check([np.sin])
     with pytest.raises(ValueError, match="must share them"):
         witness.check(Moments(1))  # they do not share the mean
@@ -344,7 +369,9 @@ def test_seeds_repeat_and_differ() -> None:
 def test_results_are_readable() -> None:
     """A report can print a result as it is."""
     found = bellman_closed([np.square], rewards=(1.0,), gammas=(0.5,), interval=(-2, 2))
-    assert str(found).startswith("not Bellman closed: mu = {1 at 2} and nu = {1 at -2} share the statistics [3.99")
+    assert str(found).startswith(
+        "not Bellman closed: mu = {1 at 2} and nu = {1 at -2} share the statistics [3.99"
+    )
     assert "backed up through 1 + 0.5 z, they have" in str(found)
     assert str(found).endswith("a gap of 4 in statistic 1")
     assert "\n" not in str(bellman_closed(Categorical(np.linspace(-1, 1, 41))))
@@ -358,8 +385,14 @@ def test_results_are_readable() -> None:
         (lambda: bellman_closed([]), r"statistics must be .* sequence of functions.* got \[\]"),
         (lambda: bellman_closed(np.square), r"statistics must be .* sequence of functions"),
         (lambda: bellman_closed([lambda x: 1.0]), r"statistics\[0\]\(x\).shape( is |.* got )\(\)"),
-        (lambda: bellman_closed([lambda x: x, lambda x: np.where(x > 0, np.inf, x)]), r"statistics\[1\]"),
-        (lambda: bellman_closed(Mean(), interval=(1.0, 0.0)), r"interval( is |.* got )\(1.0, 0.0\)"),
+        (
+            lambda: bellman_closed([lambda x: x, lambda x: np.where(x > 0, np.inf, x)]),
+            r"statistics\[1\]",
+        ),
+        (
+            lambda: bellman_closed(Mean(), interval=(1.0, 0.0)),
+            r"interval( is |.* got )\(1.0, 0.0\)",
+        ),
         (lambda: bellman_closed(Mean(), gammas=(0.5, 0.0)), r"gammas\[1\]( is |.* got )0.0"),
         (lambda: bellman_closed(Mean(), rewards=(np.inf,)), r"rewards\[0\]( is |.* got )inf"),
         (lambda: bellman_closed(Mean(), rewards=()), r"\(rewards, gammas\) is .* at least one"),
@@ -368,7 +401,10 @@ def test_results_are_readable() -> None:
         (lambda: bellman_closed(Quantiles(3), route="span"), r"route( is |.* got )'span'"),
         (lambda: bellman_closed([np.square], route="mixtures"), r"route( is |.* got )'mixtures'"),
         (lambda: bellman_closed([np.square]).coefficients(0.0, 0.5), r"\(False, 'span'\)"),
-        (lambda: bellman_closed(Mean(), route="mixtures").coefficients(0.0, 0.5), r"\(True, 'mixtures'\)"),
+        (
+            lambda: bellman_closed(Mean(), route="mixtures").coefficients(0.0, 0.5),
+            r"\(True, 'mixtures'\)",
+        ),
     ],
 )
 def test_errors_name_what_is_wrong(call: Callable[[], Closedness], message: str) -> None:
@@ -379,5 +415,8 @@ def test_errors_name_what_is_wrong(call: Callable[[], Closedness], message: str)
 
 def test_a_naive_strategy_is_no_imputation() -> None:
     """Samples in the place of statistics do not have those statistics: no draw can decide anything."""
-    with pytest.raises(ValueError, match=r"median relative residual of the imputation( is |.* got ).* exact imputation"):
+    with pytest.raises(
+        ValueError,
+        match=r"median relative residual of the imputation( is |.* got ).* exact imputation",
+    ):
         bellman_closed(Moments(3, imputation="as_samples"), route="mixtures")

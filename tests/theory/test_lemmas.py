@@ -40,7 +40,9 @@ SUPPORT = (-1.0, -0.25, 0.0, 0.5, 0.75)
 EVEN = tuple(np.linspace(-1.0, 1.0, 6).tolist())
 
 
-def random_distributions(seed: int, batch: tuple[int, ...], atoms: int, low: float = -1.0, high: float = 1.0) -> Particles:
+def random_distributions(
+    seed: int, batch: tuple[int, ...], atoms: int, low: float = -1.0, high: float = 1.0
+) -> Particles:
     """Random distributions on [low, high], some with most of their mass on few atoms."""
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.full(atoms, rng.choice([0.1, 1.0])), batch)
@@ -75,7 +77,9 @@ def test_lemma_3_2_cdrl_learns_statistics(support: tuple[float, ...]) -> None:
     """Pi_C preserves s_{z_k, z_{k+1}} for k = 1, ..., K - 1 (the proof says K), and they are injective on the
     grid: imputing from the statistics is the projection of Equation (12)."""
     family = Categorical(support)
-    distributions = random_distributions(0, (40,), 12, low=-1.5, high=1.2)  # also beyond the support
+    distributions = random_distributions(
+        0, (40,), 12, low=-1.5, high=1.2
+    )  # also beyond the support
     distributions.atoms[:, :5] = support[:5]  # and on its points
     statistics = family.evaluate(distributions)
     imputed = family.impute(statistics)
@@ -84,7 +88,9 @@ def test_lemma_3_2_cdrl_learns_statistics(support: tuple[float, ...]) -> None:
     np.testing.assert_allclose(imputed.probs, expected, atol=50 * EPS)
     np.testing.assert_allclose(family.evaluate(imputed), statistics, atol=50 * EPS)
     on_grid = Particles(np.broadcast_to(support, expected.shape), expected)
-    np.testing.assert_allclose(family.impute(family.evaluate(on_grid)).probs, expected, atol=50 * EPS)
+    np.testing.assert_allclose(
+        family.impute(family.evaluate(on_grid)).probs, expected, atol=50 * EPS
+    )
 
 
 def test_lemma_4_2_moments_are_closed() -> None:
@@ -92,15 +98,23 @@ def test_lemma_4_2_moments_are_closed() -> None:
     mdp, k = garnet(1, 4, 2, 2, 0.8, reward_atoms=2), 4
     eta = random_distributions(1, (4, 2), 5)
     policy = np.full((4, 2), 0.5)
-    below = np.concatenate([np.ones((4, 2, 1)), Moments(k).evaluate(eta)], axis=-1).mean(axis=1)  # [S, k + 1]
+    below = np.concatenate([np.ones((4, 2, 1)), Moments(k).evaluate(eta)], axis=-1).mean(
+        axis=1
+    )  # [S, k + 1]
     rewards, successors = mdp.rewards, mdp.successors
-    reward_moments = np.sum(rewards.probs[..., None] * rewards.atoms[..., None] ** np.arange(k + 1), axis=-2)
+    reward_moments = np.sum(
+        rewards.probs[..., None] * rewards.atoms[..., None] ** np.arange(k + 1), axis=-2
+    )
     expected = np.zeros((4, 2, k))
     for j in range(1, k + 1):
         for m in range(j + 1):
-            terms = math.comb(j, m) * 0.8 ** (j - m) * reward_moments[..., m] * below[successors, j - m]
+            terms = (
+                math.comb(j, m) * 0.8 ** (j - m) * reward_moments[..., m] * below[successors, j - m]
+            )
             expected[..., j - 1] += np.sum(mdp.probs * terms, axis=-1)
-    np.testing.assert_allclose(Moments(k).evaluate(exact_backup(mdp, policy, eta)), expected, atol=1e-14)
+    np.testing.assert_allclose(
+        Moments(k).evaluate(exact_backup(mdp, policy, eta)), expected, atol=1e-14
+    )
 
 
 def test_theorem_4_3_only_moments_are_closed() -> None:
@@ -111,7 +125,13 @@ def test_theorem_4_3_only_moments_are_closed() -> None:
         [lambda x: 3 * x**2 - 1, lambda x: 2 - x],
     ):
         assert bellman_closed(closed).closed
-    for other in ([np.square], [np.exp], [np.sin], [np.cos], [lambda x: 1.0 * (np.asarray(x) < 0.1)]):
+    for other in (
+        [np.square],
+        [np.exp],
+        [np.sin],
+        [np.cos],
+        [lambda x: 1.0 * (np.asarray(x) < 0.1)],
+    ):
         found = bellman_closed(other)
         assert found.witness is not None
         assert found.witness.check(other) > 0.01
@@ -123,7 +143,9 @@ def test_theorem_4_3_only_moments_are_closed() -> None:
 def test_lemma_4_4_i_cdrl_is_not_closed() -> None:
     """In two MDPs x1 -> x2, those of Appendix C, the statistics at x2 are equal and those at x1 are not."""
     family = Categorical(np.arange(9) / 8)
-    values = [np.asarray(family.evaluate(exact_returns(cdrl_not_uniform(1, 3, v), 2))) for v in ("A", "B")]
+    values = [
+        np.asarray(family.evaluate(exact_returns(cdrl_not_uniform(1, 3, v), 2))) for v in ("A", "B")
+    ]
     np.testing.assert_allclose(values[0][1], values[1][1], atol=1e-14)
     assert np.abs(values[0][0] - values[1][0]).max() == pytest.approx(1 / 6, abs=1e-14)
 
@@ -138,7 +160,9 @@ def test_lemma_4_4_ii_qdrl_is_not_closed(k: int) -> None:
         eta = exact_returns(quantile_not_closed(k, variant, gamma, per_level), 2)  # type: ignore[arg-type]
         values[variant] = np.asarray(family.evaluate(eta))[:, 0]
         for state, shift in ((1, 0.0), (2, 1 / k)):
-            np.testing.assert_allclose(values[variant][state], np.array(midpoints(k)) + shift, atol=1e-14)
+            np.testing.assert_allclose(
+                values[variant][state], np.array(midpoints(k)) + shift, atol=1e-14
+            )
     bin_width = 1 / (k * per_level)  # of the discretised uniform distribution
     assert abs(values["uniform"][0, 0] - gamma / k) <= gamma * bin_width / 2 + 1e-14
     assert values["atoms"][0, 0] == pytest.approx(gamma / (2 * k), abs=1e-14)
@@ -159,7 +183,10 @@ def test_lemma_b_1_the_cramer_projection_in_w1(seed: int) -> None:
     (The proof of (i) prints F_{mu_1} - F_{mu_1} for F_{mu_1} - F_{mu_2} and a sum up to K for K - 1.)
     """
     family = Categorical(EVEN)
-    mu, nu = random_distributions(seed, (16,), 6, -1.3, 1.3), random_distributions(seed + 1, (16,), 6, -1.3, 1.3)
+    mu, nu = (
+        random_distributions(seed, (16,), 6, -1.3, 1.3),
+        random_distributions(seed + 1, (16,), 6, -1.3, 1.3),
+    )
     pi_mu, pi_nu = family.impute(family.evaluate(mu)), family.impute(family.evaluate(nu))
     assert (wasserstein(pi_mu, pi_nu) <= wasserstein(mu, nu) + 1e-14).all()
     inside = random_distributions(seed, (16,), 6)
@@ -173,7 +200,9 @@ def test_lemma_b_1_is_sharp_and_its_coupling() -> None:
     family = Categorical(EVEN)
     middle = Particles([(EVEN[2] + EVEN[3]) / 2])
     width = EVEN[1] - EVEN[0]
-    assert wasserstein(family.impute(family.evaluate(middle)), middle) == pytest.approx(width / 2, abs=1e-15)
+    assert wasserstein(family.impute(family.evaluate(middle)), middle) == pytest.approx(
+        width / 2, abs=1e-15
+    )
     quarter = family.impute(family.evaluate(Particles([EVEN[2] + width / 4])))
     np.testing.assert_allclose(quarter.probs[2:4], [0.75, 0.25], atol=1e-14)
 
@@ -215,7 +244,10 @@ def test_bellman_operators_contract(seed: int, gamma: float) -> None:
     projections = [categorical.impute(categorical.evaluate(eta)) for eta in backed_up]
     assert supremum(cramer, *projections) <= math.sqrt(gamma) * supremum(cramer, one, two) + 1e-14
     projections = [quantiles.impute(quantiles.evaluate(eta)) for eta in backed_up]
-    assert supremum(wasserstein, *projections, p=np.inf) <= gamma * supremum(wasserstein, one, two, p=np.inf) + 1e-14
+    assert (
+        supremum(wasserstein, *projections, p=np.inf)
+        <= gamma * supremum(wasserstein, one, two, p=np.inf) + 1e-14
+    )
 
 
 CLASS = [(seed, gamma) for gamma in (0.5, 0.8, 0.95) for seed in (0, 1)]
@@ -245,7 +277,9 @@ def largest_ratio(measured: list[Any], family: Statistics, bound: Any) -> float:
 @pytest.mark.parametrize("k", [2, 5, 33])
 def test_theorem_4_6_cdrl_is_approximately_closed(k: int, measured: list[Any]) -> None:
     """The error never exceeds gamma / (2 (1 - gamma) (K - 1)). (F^-1 in the proof should read F.)"""
-    ratio = largest_ratio(measured, Categorical(np.linspace(-1, 1, k)), lambda gamma, _: cdrl_bound(k, gamma))
+    ratio = largest_ratio(
+        measured, Categorical(np.linspace(-1, 1, k)), lambda gamma, _: cdrl_bound(k, gamma)
+    )
     # Two support points on all returns learn the mean, exactly.
     assert ratio <= (1e-4 if k == 2 else 1.0)
 
@@ -254,7 +288,10 @@ def test_theorem_4_6_cdrl_is_approximately_closed(k: int, measured: list[Any]) -
 def test_theorem_4_7_qdrl_is_approximately_closed(k: int, measured: list[Any]) -> None:
     """The error never exceeds 2 Rmax (5 - 2 gamma) / ((1 - gamma)^2 K), nor our sharper bound."""
     for bound in (qdrl_bound, sharper_qdrl_bound):
-        assert largest_ratio(measured, Quantiles(k), lambda gamma, r, bound=bound: bound(k, gamma, r)) <= 1
+        assert (
+            largest_ratio(measured, Quantiles(k), lambda gamma, r, bound=bound: bound(k, gamma, r))
+            <= 1
+        )
 
 
 @pytest.mark.parametrize("k", [9])
@@ -286,7 +323,9 @@ def test_lemma_4_8_i_cdrl_learns_means(measured: list[Any]) -> None:
 def test_lemma_4_8_ii_qdrl_does_not_learn_means(k: int) -> None:
     """Greedy control on the mean of K quantiles takes the second action, with half of the first's mean."""
     mdp = quantile_mean_inconsistent(k)
-    np.testing.assert_allclose(solve_moments(mdp, 0, 1)[0, :, 0], [1 / (4 * k), 1 / (8 * k)], rtol=1e-13)
+    np.testing.assert_allclose(
+        solve_moments(mdp, 0, 1)[0, :, 0], [1 / (4 * k), 1 / (8 * k)], rtol=1e-13
+    )
     learnt = dp.control(mdp, Quantiles(k))
     np.testing.assert_allclose(learnt.means()[0], [0, 1 / (8 * k)], atol=1e-14)
     assert learnt.policy.actions[0, 0] == 1
@@ -330,7 +369,10 @@ def test_appendix_c_quantiles_do_not_converge_uniformly(k: int) -> None:
     """For every odd K, QDRL learns the median -gamma at x0 where it is 0. ("epsilon << 1" must be below about
     1/(6K).)"""
     mdp, gamma = qdrl_not_uniform(k, gamma=0.8), 0.8
-    learnt, exact = dp.evaluate(mdp, 0, Quantiles(k)).values, Quantiles(k).evaluate(exact_returns(mdp, 2))
+    learnt, exact = (
+        dp.evaluate(mdp, 0, Quantiles(k)).values,
+        Quantiles(k).evaluate(exact_returns(mdp, 2)),
+    )
     assert np.array_equal(learnt[1:3, 0], exact[1:3, 0])  # 1 at x1 and -1 at x2
     middle = (k - 1) // 2
     assert exact[0, 0, middle] == 0

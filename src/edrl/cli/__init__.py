@@ -20,7 +20,9 @@ from edrl.cli.suite import Suite
 from edrl.cli.train import Settings, Train
 from edrl.deep.config import PRESETS, PresetName, read_config
 
-_ABOUT = "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
+_ABOUT = (
+    "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
+)
 
 
 def main() -> None:
@@ -64,7 +66,9 @@ def _reader_may_leave() -> Iterator[None]:
         try:
             print(flush=True)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has nowhere to go
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # what is left has nowhere to go
             sys.exit(141)  # as a program that SIGPIPE ended
         raise  # another pipe
 
@@ -75,7 +79,9 @@ def _defaults() -> tuple[PresetName, Settings]:
     name: PresetName = next((name for name in PRESETS if name == _given("--preset")), "paper")
     resumed = _given("--resume")
     try:
-        return name, Settings(**asdict(read_config(Path(resumed)))) if resumed else Settings(**PRESETS[name])
+        return name, Settings(**asdict(read_config(Path(resumed)))) if resumed else Settings(
+            **PRESETS[name]
+        )
     except (ValueError, OSError):
         return name, Settings(**PRESETS[name])  # the command will say what is wrong with the run
 

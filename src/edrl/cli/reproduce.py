@@ -35,7 +35,8 @@ class Reproduce:
     """
 
     names: Annotated[
-        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAME ...]", help_behavior_hint="")
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="[NAME ...]", help_behavior_hint=""),
     ] = ()
     """Which parts to run (see --list); all if none is named."""
     list_parts: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="list")] = False
@@ -56,13 +57,19 @@ class Reproduce:
         names = self.names or tuple(EXPERIMENTS)
         for name in names:
             if name not in EXPERIMENTS:
-                console.print(f"[red]There is no part called {name!r}.[/red] The parts are: {', '.join(EXPERIMENTS)}")
+                console.print(
+                    f"[red]There is no part called {name!r}.[/red] The parts are: {', '.join(EXPERIMENTS)}"
+                )
                 return 2
         if self.workers < 1:
-            console.print(f"[red]--workers is {self.workers}, but it takes at least one to run anything.[/red]")
+            console.print(
+                f"[red]--workers is {self.workers}, but it takes at least one to run anything.[/red]"
+            )
             return 2
         if out.exists() and not out.is_dir():
-            console.print(f"[red]--out is {out}, which is a file: name a directory.[/red]", soft_wrap=True)
+            console.print(
+                f"[red]--out is {out}, which is a file: name a directory.[/red]", soft_wrap=True
+            )
             return 2
         if self.list_parts:
             console.print(_parts_table(out, self.full))
@@ -98,10 +105,19 @@ class Reproduce:
 
 def _parts_table(out: Path, full: bool) -> Table:
     name_column = Column("NAME", no_wrap=True)
-    table = Table(name_column, "of the paper", "what it shows", "finished", "cost", title="edrl reproduce NAME ...")
+    table = Table(
+        name_column,
+        "of the paper",
+        "what it shows",
+        "finished",
+        "cost",
+        title="edrl reproduce NAME ...",
+    )
     for name, experiment in EXPERIMENTS.items():
         finished = "yes" if is_finished(name, out, full) else "no"
-        table.add_row(name, experiment.source, experiment.title, finished, f"{experiment.cost[full]:.0f} s")
+        table.add_row(
+            name, experiment.source, experiment.title, finished, f"{experiment.cost[full]:.0f} s"
+        )
     return table
 
 
@@ -111,13 +127,17 @@ def _conclude(console: Console, parts: list[Part], out: Path) -> int:
     console.print(count_verdicts(claims) + ".")
     for part in parts:
         if part.error:
-            console.print(Text(f"{part.name} failed: {part.error.strip().splitlines()[-1]}", style="red"))
+            console.print(
+                Text(f"{part.name} failed: {part.error.strip().splitlines()[-1]}", style="red")
+            )
     console.print(f"The page: {(out / 'index.html').resolve()}", soft_wrap=True, highlight=False)
     return int(any(claim.failed for claim in claims) or any(part.error for part in parts))
 
 
 def _claims_table(claims: list[Claim]) -> Table:
-    table = Table("verdict", "claim", "measured", "expected", "margin", title="Claims", show_lines=True)
+    table = Table(
+        "verdict", "claim", "measured", "expected", "margin", title="Claims", show_lines=True
+    )
     for claim in claims:
         colour = "green" if claim.holds else "yellow" if claim.note else "bold red"
         what = Text(f"{claim.claim}\n").append(f"{claim.id}, {claim.source}", style="dim")

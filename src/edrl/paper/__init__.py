@@ -52,5 +52,7 @@ _MODULES = (
     imputation,
     levels,
 )
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES
+}
 """All parts of the page, in its order."""

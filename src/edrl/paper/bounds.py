@@ -361,10 +361,15 @@ def _judge_decay(decay: Table) -> list[Claim]:
         number = {"least exponent": exponent.min()}
         rate = ", at least as fast as 1/K"
         if algorithm == "EDRL":
-            number, rate = {"least exponent less two standard errors": (exponent - 2 * error).min()}, ""
+            number, rate = (
+                {"least exponent less two standard errors": (exponent - 2 * error).min()},
+                "",
+            )
         text = f"More statistics make {algorithm}'s error small (γ = 0.5 and 0.9){rate}."
         said = [f"K^-{e:.2f} (±{s:.2f})" for e, s in zip(exponent, error, strict=True)]
-        claims.append(judged(f"decay-{algorithm.lower()}", source, text, " and ".join(said), number))
+        claims.append(
+            judged(f"decay-{algorithm.lower()}", source, text, " and ".join(said), number)
+        )
     return claims
 
 

@@ -70,7 +70,9 @@ class Method:
 class Chains:
     """N-chains of several lengths under the policy that goes forward, as one MDP, and their true returns."""
 
-    def __init__(self, lengths: Sequence[int] = LENGTHS, goal: Reward = 1.0, reward_atoms: int = 64):
+    def __init__(
+        self, lengths: Sequence[int] = LENGTHS, goal: Reward = 1.0, reward_atoms: int = 64
+    ):
         self.goal, self.reward_atoms = goal, reward_atoms
         self.mdp, self.start = side_by_side(lengths, goal, reward_atoms)
         self.truth: Truth = return_distributions(self.mdp, FORWARD, atoms=512)
@@ -96,10 +98,17 @@ class Chains:
         found = [self._by_dynamic_programming(method, family)]
         td_lengths = method.lengths if method.td_lengths is None else method.td_lengths
         if method.seeds and k in (method.ks if method.td_ks is None else method.td_ks):
-            found += [self._by_temporal_differences(method, family, length) for length in td_lengths]
+            found += [
+                self._by_temporal_differences(method, family, length) for length in td_lengths
+            ]
         rows = joined(*found)
         count = len(rows["seed"])
-        return {"levels": [levels] * count, "algorithm": [method.name] * count, "k": [k] * count, **rows}
+        return {
+            "levels": [levels] * count,
+            "algorithm": [method.name] * count,
+            "k": [k] * count,
+            **rows,
+        }
 
     def _by_dynamic_programming(self, method: Method, family: Statistics) -> Table:
         solution = evaluate(self.mdp, FORWARD, family, max_iterations=method.dp_sweeps)
@@ -108,7 +117,9 @@ class Chains:
     def _by_temporal_differences(self, method: Method, family: Statistics, length: int) -> Table:
         """Algorithm 2 in one chain."""
         chain = padded_chain(length, self.goal, self.reward_atoms)
-        learnt = learn(chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=method.seeds).final()[0]
+        learnt = learn(
+            chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=method.seeds
+        ).final()[0]
         found = []
         for seed, values in enumerate(learnt[:, :length, FORWARD]):
             everywhere = np.zeros((self.mdp.num_states, family.size))
@@ -116,9 +127,13 @@ class Chains:
             found.append(self._errors("TD", seed, family, everywhere, (length,)))
         return joined(*found)
 
-    def _errors(self, mode: str, seed: int, family: Statistics, values: np.ndarray, lengths: Sequence[int]) -> Table:
+    def _errors(
+        self, mode: str, seed: int, family: Statistics, values: np.ndarray, lengths: Sequence[int]
+    ) -> Table:
         """Errors as in Definition 4.5, W1 of the imputed distributions, and errors of the mean, at all places."""
-        length, distance, state = (list(column) for column in zip(*self.places(lengths), strict=True))
+        length, distance, state = (
+            list(column) for column in zip(*self.places(lengths), strict=True)
+        )
         # All states at once, needed or not: one shape, so that nothing is compiled twice.
         imputed = jax.tree.map(np.asarray, family.impute(values))
         means = np.asarray(family.mean(values))[state]
@@ -149,7 +164,9 @@ class Chains:
 
     def monte_carlo(self, family: Statistics, episodes: int = 1000, repeats: int = 10) -> Table:
         """What 1,000 rollouts from each state, the paper's ground truth, know of the statistics, on average."""
-        length, distance, state = (list(column) for column in zip(*self.places((LONGEST,)), strict=True))
+        length, distance, state = (
+            list(column) for column in zip(*self.places((LONGEST,)), strict=True)
+        )
         samples = [
             [rollouts(self.mdp, FORWARD, episodes, seed=repeat, state=x).atoms for x in state]
             for repeat in range(repeats)
@@ -159,7 +176,9 @@ class Chains:
         return table(k=family.size, length=length, distance=distance, error=_rounded(error))
 
 
-def side_by_side(lengths: Sequence[int], goal: Reward = 1.0, reward_atoms: int = 64) -> tuple[MDP, dict[int, int]]:
+def side_by_side(
+    lengths: Sequence[int], goal: Reward = 1.0, reward_atoms: int = 64
+) -> tuple[MDP, dict[int, int]]:
     """The chains of `problems.n_chain` under the action forward, as one MDP; and the first state of each."""
     ends = np.cumsum(lengths)
     start = dict(zip(lengths, (ends - np.asarray(lengths)).tolist(), strict=True))
@@ -171,7 +190,9 @@ def side_by_side(lengths: Sequence[int], goal: Reward = 1.0, reward_atoms: int =
             return []
         return [(0.95, x + 1, goal if x + 1 == last[x] else 0.0), (0.05, int(first[x]), -1.0)]
 
-    return MDP.from_function(step, int(ends[-1]), 1, 0.99, start=0, reward_atoms=reward_atoms), start
+    return MDP.from_function(
+        step, int(ends[-1]), 1, 0.99, start=0, reward_atoms=reward_atoms
+    ), start
 
 
 def padded_chain(length: int, goal: Reward = 1.0, reward_atoms: int = 64) -> MDP:
@@ -191,7 +212,9 @@ def _rounded(numbers: Any) -> list[float]:
     return [float(f"{number:.6g}") for number in np.asarray(numbers).tolist()]
 
 
-def measure_methods(chains: Chains, methods: Sequence[Method], levels: Sequence[str], advance: Advance) -> Table:
+def measure_methods(
+    chains: Chains, methods: Sequence[Method], levels: Sequence[str], advance: Advance
+) -> Table:
     """The rows of all methods at all levels."""
     jobs = [(method, one, k) for one in levels for method in methods for k in method.ks]
     rows = []
@@ -209,13 +232,18 @@ def interval(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, stats.t.ppf(0.975, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
 
 
-AXES = {"length": "chain length N, at its start", "distance": f"steps to the goal in the {LONGEST}-chain"}
+AXES = {
+    "length": "chain length N, at its start",
+    "distance": f"steps to the goal in the {LONGEST}-chain",
+}
 
 
 def along(rows: Table, column: str, axis: str, **where: Any) -> tuple[np.ndarray, np.ndarray]:
     """A column as [seeds, places] and the lengths or distances: over the starts of all chains, or over one chain."""
     found = select(rows, **where)
-    fits = found["distance"] == found["length"] - 1 if axis == "length" else found["length"] == LONGEST
+    fits = (
+        found["distance"] == found["length"] - 1 if axis == "length" else found["length"] == LONGEST
+    )
     found = {name: entries[fits] for name, entries in found.items()}
     places = np.unique(found[axis])
     order = np.lexsort((found[axis], found["seed"]))
@@ -227,16 +255,26 @@ def at_start(rows: Table, column: str, **where: Any) -> float:
     return float(select(rows, length=LONGEST, distance=LONGEST - 1, **where)[column].mean())
 
 
-def plot_errors(axes: Any, rows: Table, column: str, axis: str, mode: str, algorithm: str, **where: Any) -> None:
+def plot_errors(
+    axes: Any, rows: Table, column: str, axis: str, mode: str, algorithm: str, **where: Any
+) -> None:
     """Lines over lengths or distances, darker for larger K, with intervals over seeds."""
     chosen = {"mode": mode, "algorithm": algorithm, **where}
     everything = np.unique(np.asarray(rows["k"]))
-    colours = dict(zip(everything.tolist(), style.shades(style.COLOURS[algorithm], len(everything)), strict=True))
+    colours = dict(
+        zip(
+            everything.tolist(),
+            style.shades(style.COLOURS[algorithm], len(everything)),
+            strict=True,
+        )
+    )
     for k in np.unique(select(rows, **chosen)["k"]).tolist():
         samples, places = along(rows, column, axis, k=k, **chosen)
         mean, half = interval(samples)
         axes.plot(places, mean, marker=style.MARKERS[algorithm], color=colours[k], label=f"K = {k}")
-        axes.fill_between(places, mean - half, mean + half, color=colours[k], alpha=0.25, linewidth=0)
+        axes.fill_between(
+            places, mean - half, mean + half, color=colours[k], alpha=0.25, linewidth=0
+        )
     axes.set_xticks([1, 4, 7, 10, 14] if axis == "distance" else [2, 5, 8, 11, 15])
 
 

@@ -31,7 +31,10 @@ from edrl.tabular.problems import garnet
 from edrl.theory.closedness import bellman_closed
 
 GAMMA, ORDERS = 0.9, 6
-SUPPORTS = {"even": np.linspace(-1, 1, 9), "uneven": np.array([-1.0, -0.9, -0.4, 0.0, 0.05, 0.3, 0.5, 0.8, 1.0])}
+SUPPORTS = {
+    "even": np.linspace(-1, 1, 9),
+    "uneven": np.array([-1.0, -0.9, -0.4, 0.0, 0.05, 0.3, 0.5, 0.8, 1.0]),
+}
 
 # Sets of expectations E[h(Z)]: by Theorem 4.3 the first are closed and the others are not.
 MOMENT_SPANS: dict[str, list[Callable[[Any], Any]]] = {
@@ -86,9 +89,13 @@ CLOSED = {*MOMENT_SPANS, "mean and variance"}
 
 def measure(full: bool, advance: Advance) -> Tables:
     """Projections, moments, and verdicts."""
-    tables = {"projection": joined(*(_projection(name, 4096 if full else 512) for name in SUPPORTS))}
+    tables = {
+        "projection": joined(*(_projection(name, 4096 if full else 512) for name in SUPPORTS))
+    }
     advance(0.1, "moments")
-    tables["moments"] = joined(*(_moments(seed, 4096 if full else 512) for seed in range(10 if full else 3)))
+    tables["moments"] = joined(
+        *(_moments(seed, 4096 if full else 512) for seed in range(10 if full else 3))
+    )
     rows = []
     candidates: list[tuple[str, str, Any]] = [
         (name, "Theorem 4.3", h) for name, h in (MOMENT_SPANS | OTHER_SETS).items()
@@ -119,7 +126,10 @@ def _projection(name: str, count: int) -> Table:
     np.add.at(probs, (row, left + 1), mu.probs * up)
     values, imputed = family.evaluate(mu), family.impute(family.evaluate(mu))
     kept = family.evaluate(Particles(np.broadcast_to(support, probs.shape), probs))
-    off = {"statistics": np.abs(kept - values).max(), "imputed": np.abs(imputed.probs - probs).max()}
+    off = {
+        "statistics": np.abs(kept - values).max(),
+        "imputed": np.abs(imputed.probs - probs).max(),
+    }
     return table(support=name, what=list(off), difference=list(off.values()))
 
 
@@ -129,7 +139,9 @@ def _moments(seed: int, atoms: int) -> Table:
     rng = np.random.default_rng(seed)
     eta = Particles(rng.uniform(-1, 1, (4, 2, 5)), rng.dirichlet(np.ones(5), (4, 2)))
     family = Moments(ORDERS)
-    one_step = np.abs(family.evaluate(exact_backup(mdp, policy, eta)) - _binomial(mdp, family.evaluate(eta)))
+    one_step = np.abs(
+        family.evaluate(exact_backup(mdp, policy, eta)) - _binomial(mdp, family.evaluate(eta))
+    )
     truth = return_distributions(mdp, policy, atoms=atoms)
     solved = np.abs(solve_moments(mdp, policy, ORDERS) - truth.values(family))
     # E[Z^j] moves by at most sup |P - P'| times the integral of |h''| over [-1, 1], which is 2 j.
@@ -142,7 +154,9 @@ def _moments(seed: int, atoms: int) -> Table:
 def _binomial(mdp: MDP, moments: np.ndarray) -> np.ndarray:
     """E[(R + gamma Z)^j] for j = 1..k by the binomial theorem, under the uniform policy."""
     k = moments.shape[-1]
-    states = np.concatenate([np.ones((mdp.num_states, 1)), moments.mean(axis=1)], axis=-1)  # [S, k + 1]
+    states = np.concatenate(
+        [np.ones((mdp.num_states, 1)), moments.mean(axis=1)], axis=-1
+    )  # [S, k + 1]
     rewards = reward_moments(mdp, k)
     backed_up = []
     for j in range(1, k + 1):
@@ -161,13 +175,18 @@ def draw(tables: Tables) -> list[Drawing]:
     found = np.where(rows["closed"], rows["deviation"], rows["gap"])[order]
     colours = np.where(rows["closed"][order], "#009E73", "#D55E00")
     figure, axis = style.axes(width=8.0, height=5.0)
-    axis.barh(np.arange(len(order)), np.maximum(found, 1e-17), left=1e-18, color=colours, height=0.7)
+    axis.barh(
+        np.arange(len(order)), np.maximum(found, 1e-17), left=1e-18, color=colours, height=0.7
+    )
     for y, value in enumerate(found):
         axis.text(1.5 * max(value, 1e-17), y, f"{value:.2g}", va="center", size=9)
     axis.set_yticks(np.arange(len(order)), rows["statistics"][order])
     axis.set(xscale="log", xlim=(1e-18, 1e3), xlabel="largest difference found after a backup")
     axis.grid(axis="y", visible=False)
-    for name, colour in (("closed: rounding errors", "#009E73"), ("not closed: the witness's gap", "#D55E00")):
+    for name, colour in (
+        ("closed: rounding errors", "#009E73"),
+        ("not closed: the witness's gap", "#D55E00"),
+    ):
         axis.barh(np.nan, np.nan, color=colour, label=name)
     axis.legend(loc="upper center", bbox_to_anchor=(0.4, 1.1), ncols=2)
     caption = (
@@ -182,7 +201,9 @@ def draw(tables: Tables) -> list[Drawing]:
 def judge(tables: Tables) -> list[Claim]:
     """One claim for each lemma and each part of a theorem."""
     verdicts, moments = tables["verdicts"], tables["moments"]
-    kept, imputed = (max(select(tables["projection"], what=w)["difference"]) for w in ("statistics", "imputed"))
+    kept, imputed = (
+        max(select(tables["projection"], what=w)["difference"]) for w in ("statistics", "imputed")
+    )
     theorem = select(verdicts, source="Theorem 4.3")
     spans = theorem["should_be_closed"]
     solved = np.array(moments["solved"]) / np.array(moments["allowed"])

@@ -13,7 +13,18 @@ from edrl.report.style import Drawing
 from edrl.study.tables import Table, Tables, joined, select, table
 
 # With what an experiment is written in: one import is enough for it.
-__all__ = ["SECTIONS", "Advance", "Claim", "Drawing", "Experiment", "Table", "Tables", "joined", "select", "table"]
+__all__ = [
+    "SECTIONS",
+    "Advance",
+    "Claim",
+    "Drawing",
+    "Experiment",
+    "Table",
+    "Tables",
+    "joined",
+    "select",
+    "table",
+]
 
 Advance = Callable[[float, str], None]
 """advance(fraction done, note): where a measurement is."""
@@ -39,7 +50,9 @@ class Experiment:
     measure: Callable[[bool, Advance], Tables]  # (full size?, advance)
     draw: Callable[[Tables], list[Drawing]]
     judge: Callable[[Tables], list[Claim]]
-    cost: tuple[float, float]  # rough seconds of the default and the full size, for the progress bar
+    cost: tuple[
+        float, float
+    ]  # rough seconds of the default and the full size, for the progress bar
 
     @property
     def module(self) -> str:

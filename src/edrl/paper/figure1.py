@@ -11,7 +11,11 @@ from edrl.report import style
 from edrl.tabular import evaluate, imputed_backup, problems
 
 _K, _STATE, _FORWARD = 7, 9, 0
-_COLOURS = {"next": style.COLOURS["EDRL"], "reset": "#7fceb8", "here": "#004d39"}  # shades of EDRL's
+_COLOURS = {
+    "next": style.COLOURS["EDRL"],
+    "reset": "#7fceb8",
+    "here": "#004d39",
+}  # shades of EDRL's
 
 
 def measure(full: bool, advance: Advance) -> Tables:
@@ -28,10 +32,28 @@ def measure(full: bool, advance: Advance) -> Tables:
         pushed = imputed.push(reward, chain.gamma)
         residual = np.abs(family.evaluate(imputed) - values[successor, _FORWARD])
         statistics.append(
-            table(role=role, state=successor, tau=family.taus, value=values[successor, _FORWARD], residual=residual)
+            table(
+                role=role,
+                state=successor,
+                tau=family.taus,
+                value=values[successor, _FORWARD],
+                residual=residual,
+            )
         )
-        atoms.append(table(stage="imputed", role=role, state=successor, atom=imputed.atoms, prob=imputed.probs))
-        atoms.append(table(stage="pushed", role=role, state=successor, atom=pushed.atoms, prob=prob * pushed.probs))
+        atoms.append(
+            table(
+                stage="imputed", role=role, state=successor, atom=imputed.atoms, prob=imputed.probs
+            )
+        )
+        atoms.append(
+            table(
+                stage="pushed",
+                role=role,
+                state=successor,
+                atom=pushed.atoms,
+                prob=prob * pushed.probs,
+            )
+        )
         mixed_atoms.append(np.asarray(pushed.atoms))
         mixed_probs.append(prob * np.asarray(pushed.probs))
     target = type(imputed)(np.concatenate(mixed_atoms), np.concatenate(mixed_probs))
@@ -50,7 +72,9 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 def draw(tables: Tables) -> list[Drawing]:
     figure, panels = style.axes(1, 4, width=11, height=3.3, sharex=True)
-    names = {role: f"$x_{{{select(tables['statistics'], role=role)['state'][0]}}}$" for role in _COLOURS}
+    names = {
+        role: f"$x_{{{select(tables['statistics'], role=role)['state'][0]}}}$" for role in _COLOURS
+    }
     for role in ("next", "reset"):
         _expectiles(panels[0], select(tables["statistics"], role=role), role, names[role])
         for axes, stage in ((panels[1], "imputed"), (panels[2], "pushed")):
@@ -66,7 +90,9 @@ def draw(tables: Tables) -> list[Drawing]:
     for axes, title in zip(panels, titles, strict=True):
         axes.set(title=title, xlabel="return")
         axes.legend(loc="upper left")
-    for axes, label in zip(panels, ("level τ", "probability", "probability", "level τ"), strict=True):
+    for axes, label in zip(
+        panels, ("level τ", "probability", "probability", "level τ"), strict=True
+    ):
         axes.set_ylabel(label)
     return [Drawing("figure-1", figure, _CAPTION)]
 

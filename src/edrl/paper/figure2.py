@@ -35,7 +35,14 @@ def measure(full: bool, advance: Advance) -> Tables:
             )
         )
         place = np.repeat(states, learnt.size)
-        atoms.append(table(algorithm=name, state=place, atom=np.ravel(learnt.atoms), prob=np.ravel(learnt.probs)))
+        atoms.append(
+            table(
+                algorithm=name,
+                state=place,
+                atom=np.ravel(learnt.atoms),
+                prob=np.ravel(learnt.probs),
+            )
+        )
     x = np.linspace(-2.2, 2.2, 221)
     scale = chain.gamma ** (_STATES - 1 - states)[:, None]
     exact = (norm.cdf(x / scale, -1, 0.3) + norm.cdf(x / scale, 1, 0.3)) / 2
@@ -48,9 +55,13 @@ def draw(tables: Tables) -> list[Drawing]:
     for line, name in zip(grid, _NAMES, strict=True):
         for state, axes in enumerate(line):
             true_cdf = select(tables["true_cdf"], state=state)
-            axes.fill_between(true_cdf["x"], true_cdf["cdf"], color="#c8c8c8", linewidth=0, label="truth")
+            axes.fill_between(
+                true_cdf["x"], true_cdf["cdf"], color="#c8c8c8", linewidth=0, label="truth"
+            )
             rows = select(tables["atoms"], algorithm=name, state=state)
-            style.step_cdf(axes, rows["atom"], rows["prob"], style.COLOURS[name], name, ends=(-2.2, 2.2))
+            style.step_cdf(
+                axes, rows["atom"], rows["prob"], style.COLOURS[name], name, ends=(-2.2, 2.2)
+            )
         line[0].set_ylabel(f"{name}\nP(return ≤ z)")
     for state, (axes, lowest) in enumerate(zip(grid[0], grid[-1], strict=True)):
         axes.set_title(f"$x_{state}$")
@@ -68,10 +79,16 @@ def draw(tables: Tables) -> list[Drawing]:
             label=name,
         )
     axes.axhline(1, color=style.COLOURS["truth"], linestyle=":", label="truth")
-    axes.set(xlabel="state (the reward is paid on leaving $x_6$)", ylabel="standard deviation,\nlearnt / true")
+    axes.set(
+        xlabel="state (the reward is paid on leaving $x_6$)",
+        ylabel="standard deviation,\nlearnt / true",
+    )
     axes.set_xticks(range(_STATES), [f"$x_{state}$" for state in range(_STATES)])
     axes.legend()
-    return [Drawing("figure-2", figure, _CAPTION), Drawing("figure-2-spread", spread, _CAPTION_SPREAD)]
+    return [
+        Drawing("figure-2", figure, _CAPTION),
+        Drawing("figure-2-spread", spread, _CAPTION_SPREAD),
+    ]
 
 
 _CAPTION = (

@@ -32,10 +32,16 @@ def measure(full: bool, advance: Advance) -> Tables:
     returns = return_distributions(chain, 0, atoms=512).particles
     x = np.linspace(-8, 2, 401)
     states = np.arange(_LENGTH - 1)
-    kernel = np.exp(-0.5 * ((x[:, None] - np.asarray(returns.atoms)[states, 0][:, None]) / _BANDWIDTH) ** 2)
-    density = (kernel * np.asarray(returns.probs)[states, 0][:, None]).sum(-1) / (_BANDWIDTH * np.sqrt(2 * np.pi))
+    kernel = np.exp(
+        -0.5 * ((x[:, None] - np.asarray(returns.atoms)[states, 0][:, None]) / _BANDWIDTH) ** 2
+    )
+    density = (kernel * np.asarray(returns.probs)[states, 0][:, None]).sum(-1) / (
+        _BANDWIDTH * np.sqrt(2 * np.pi)
+    )
     densities = table(
-        distance=np.repeat(_LENGTH - 1 - states, x.size), x=np.tile(x, len(states)), density=density.ravel()
+        distance=np.repeat(_LENGTH - 1 - states, x.size),
+        x=np.tile(x, len(states)),
+        density=density.ravel(),
     )
     return {"transitions": transitions, "densities": densities}
 
@@ -51,9 +57,16 @@ def draw(tables: Tables) -> list[Drawing]:
         found = select(tables["densities"], distance=distance)
         axes.fill_between(found["x"], found["density"], color="#c8c8c8", linewidth=0)
         axes.plot(found["x"], found["density"], color=style.COLOURS["truth"], linewidth=1)
-        axes.set(title=f"{distance} step{'s' if distance > 1 else ''} to the goal", xlabel="return", xlim=(-6, 1.6))
+        axes.set(
+            title=f"{distance} step{'s' if distance > 1 else ''} to the goal",
+            xlabel="return",
+            xlim=(-6, 1.6),
+        )
     panels[0].set_ylabel("density, smoothed")
-    return [Drawing("figure-3", figure, _CAPTION), Drawing("figure-3-returns", returns, _CAPTION_RETURNS)]
+    return [
+        Drawing("figure-3", figure, _CAPTION),
+        Drawing("figure-3-returns", returns, _CAPTION_RETURNS),
+    ]
 
 
 def _draw_chain(axes: Any, rows: dict[str, np.ndarray], action: str) -> None:
@@ -62,17 +75,31 @@ def _draw_chain(axes: Any, rows: dict[str, np.ndarray], action: str) -> None:
     ends = set(rows["successor"][rows["ends"]].tolist())
     for state in range(last + 1):
         axes.add_patch(
-            Circle((state, 0), 0.3, fill=True, facecolor="white", edgecolor="black", linewidth=1.2, zorder=3)
+            Circle(
+                (state, 0),
+                0.3,
+                fill=True,
+                facecolor="white",
+                edgecolor="black",
+                linewidth=1.2,
+                zorder=3,
+            )
         )
         if state in ends:
-            axes.add_patch(Circle((state, 0), 0.24, fill=False, edgecolor="black", linewidth=0.8, zorder=4))
+            axes.add_patch(
+                Circle((state, 0), 0.24, fill=False, edgecolor="black", linewidth=0.8, zorder=4)
+            )
         axes.text(state, 0, f"$x_{{{state}}}$", ha="center", va="center", fontsize=8, zorder=5)
     for state, successor, prob, reward in zip(
         rows["state"], rows["successor"], rows["prob"], rows["reward"], strict=True
     ):
         forward = successor > state
         bend = -0.45 if forward else (-0.3 if successor < state else 0)
-        start, stop = ((state + 0.2, 0.24), (successor - 0.2, 0.24)) if forward else ((state, -0.3), (successor, -0.3))
+        start, stop = (
+            ((state + 0.2, 0.24), (successor - 0.2, 0.24))
+            if forward
+            else ((state, -0.3), (successor, -0.3))
+        )
         if successor == state:
             start, stop, bend = (state - 0.22, -0.2), (state - 0.22, 0.2), -2.6
         axes.add_patch(
@@ -100,9 +127,7 @@ def _draw_chain(axes: Any, rows: dict[str, np.ndarray], action: str) -> None:
     axes.axis("off")
 
 
-_CAPTION = (
-    "The 15-chain, drawn from its transition table: arrows are as wide as they are likely; the last state is terminal."
-)
+_CAPTION = "The 15-chain, drawn from its transition table: arrows are as wide as they are likely; the last state is terminal."
 _CAPTION_RETURNS = (
     "True return distributions under the policy that goes forward, smoothed with a Gaussian of width 0.15. The"
     " farther from the goal, the more modes: one for each number of falls back to x0."
@@ -123,7 +148,9 @@ def judge(tables: Tables) -> list[Claim]:
     chance, back, toll = forward["prob"][right], forward["prob"][start], forward["reward"][start]
     printed = ((chance, 0.95), (back, 0.05), (goal, 1.0), (toll, -1.0))
     off = max(float(np.abs(found - number).max()) for found, number in printed)
-    counts = {d: modes(select(tables["densities"], distance=d)["density"]) for d in range(1, _LENGTH)}
+    counts = {
+        d: modes(select(tables["densities"], distance=d)["density"]) for d in range(1, _LENGTH)
+    }
     lost = int(np.sum(np.diff(list(counts.values())) < 0))
     shown = ", ".join(f"{counts[d]} at distance {d}" for d in (1, 4, 7, 14))
     return [

@@ -31,7 +31,9 @@ def measure(full: bool, advance: Advance) -> Tables:
     chain = padded_chain(LONGEST)
     truth = return_distributions(chain, FORWARD, atoms=1024)
     # How far the paper's ground truth is off is told by repeating it.
-    sampled = [rollouts(chain, FORWARD, 1000, seed=seed, state=0) for seed in range(100 if full else 30)]
+    sampled = [
+        rollouts(chain, FORWARD, 1000, seed=seed, state=0) for seed in range(100 if full else 30)
+    ]
     rows, bounds = [], []
     for number, levels in enumerate(LEVELS):
         exact, naive = expectiles(levels, _K), expectiles(levels, _K, "as_samples")
@@ -41,13 +43,23 @@ def measure(full: bool, advance: Advance) -> Tables:
         true_values = truth.values(exact)[0, FORWARD]
         rows.append(table(algorithm="truth", mode="exact", seed=0, **columns, value=true_values))
         for seed, returns in enumerate(sampled):
-            rows.append(table(algorithm="Monte Carlo", mode="MC", seed=seed, **columns, value=exact.evaluate(returns)))
+            rows.append(
+                table(
+                    algorithm="Monte Carlo",
+                    mode="MC",
+                    seed=seed,
+                    **columns,
+                    value=exact.evaluate(returns),
+                )
+            )
         for name, family in (("EDRL", exact), ("EDRL-naive", naive)):
             advance(number / 2 + (0.1 if name == "EDRL" else 0.3), f"{name}, levels {levels}")
             value = evaluate(chain, FORWARD, family).values[0, FORWARD]
             rows.append(table(algorithm=name, mode="DP", seed=0, **columns, value=value))
             seeds = 30 if full else 6
-            learnt = learn(chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=seeds).final()[0]
+            learnt = learn(
+                chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=seeds
+            ).final()[0]
             for seed, values in enumerate(learnt[:, 0, FORWARD]):
                 rows.append(table(algorithm=name, mode="TD", seed=seed, **columns, value=values))
     return {"expectiles": joined(*rows), "truth_bounds": joined(*bounds)}
@@ -77,13 +89,19 @@ def _draw_panel(axes: Any, tables: Tables, levels: str, mode: str) -> None:
     grey, black = style.COLOURS["Monte Carlo"], style.COLOURS["truth"]
     spread = 1.96 * samples.std(axis=0, ddof=1)
     label = "1,000 rollouts: 95 % of repetitions"
-    axes.errorbar(taus, samples.mean(axis=0), spread, fmt="none", ecolor=grey, capsize=5, label=label)
+    axes.errorbar(
+        taus, samples.mean(axis=0), spread, fmt="none", ecolor=grey, capsize=5, label=label
+    )
     true_values = _by_seed(tables, levels, "truth", "exact")[0]
-    axes.plot(taus, true_values, "o-", color=black, label="truth", markersize=7, markerfacecolor="none")
+    axes.plot(
+        taus, true_values, "o-", color=black, label="truth", markersize=7, markerfacecolor="none"
+    )
     for name in ("EDRL", "EDRL-naive"):
         mean, half = interval(_by_seed(tables, levels, name, mode))
         axes.plot(taus, mean, style.MARKERS[name] + "-", color=style.COLOURS[name], label=name)
-        axes.fill_between(taus, mean - half, mean + half, color=style.COLOURS[name], alpha=0.25, linewidth=0)
+        axes.fill_between(
+            taus, mean - half, mean + half, color=style.COLOURS[name], alpha=0.25, linewidth=0
+        )
     axes.set_xticks(taus, [f"{tau:.2f}" for tau in taus])
 
 

@@ -44,11 +44,16 @@ def measure(full: bool, advance: Advance) -> Tables:
     for number, levels in enumerate(LEVELS):
         # At the other levels, some of the temporal differences will do.
         every = full or levels == MIDPOINTS
-        options: dict[str, Any] = {"seeds": 12 if full else 4, "td_lengths": LENGTHS if every else SPARSE}
+        options: dict[str, Any] = {
+            "seeds": 12 if full else 4,
+            "td_lengths": LENGTHS if every else SPARSE,
+        }
         options["td_ks"] = KS if every else (3, 9)
         methods = [
             Method.of_expectiles("EDRL", **options),
-            Method.of_expectiles("EDRL-naive", "as_samples", ks=_MANY, **options),  # K = 1 is EDRL's
+            Method.of_expectiles(
+                "EDRL-naive", "as_samples", ks=_MANY, **options
+            ),  # K = 1 is EDRL's
         ]
 
         def part(fraction: float, note: str, number: int = number) -> None:
@@ -86,7 +91,9 @@ def _draw(tables: Tables, column: str, levels: str, name: str) -> Drawing:
             axes.set_yscale("symlog", linthresh=0.01)
             axes.set_ylim(bottom=0)
             if mode == "TD":
-                axes.set_title("EDRL-naive" if algorithm == "EDRL-naive" else "EDRL, exact imputation")
+                axes.set_title(
+                    "EDRL-naive" if algorithm == "EDRL-naive" else "EDRL, exact imputation"
+                )
         line[0].set_ylabel(f"{_LABELS[column]}\n({how})")
     for axes, (axis, _) in zip(grid[-1], columns, strict=True):
         axes.set_xlabel(AXES[axis], fontsize=9)
@@ -175,8 +182,12 @@ def _judge_imputation(rows: Table, levels: str) -> list[Claim]:
     }
     mean = {key: values.mean(axis=1) for key, values in both.items()}
     ratios = {mode: mean["EDRL-naive", mode] / mean["EDRL", mode] for mode in ("DP", "TD")}
-    at_x0 = {mode: ratio[:, -1] for mode, ratio in ratios.items()}  # the last cell is the farthest from the goal
-    pairs = np.stack([both["EDRL", "TD"], both["EDRL-naive", "TD"]])  # a fall from the one to the other is a defeat
+    at_x0 = {
+        mode: ratio[:, -1] for mode, ratio in ratios.items()
+    }  # the last cell is the farthest from the goal
+    pairs = np.stack(
+        [both["EDRL", "TD"], both["EDRL-naive", "TD"]]
+    )  # a fall from the one to the other is a defeat
     worse = sum(significant_falls(pairs[:, number], 0)[0] for number in range(pairs.shape[1]))
     td_ks = learnt_ks(rows, levels=levels, mode="TD", algorithm="EDRL")
     low = mean["EDRL", "TD"]
@@ -226,7 +237,9 @@ def _judge_w1(tables: Tables, levels: str) -> list[Claim]:
         ("length", "at the start of every chain"),
         ("distance", f"at every state of the {LONGEST}-chain"),
     ):
-        ratio = least_growth(1 / _part(by["DP"], name), 0)  # falls of the distance are growths of its inverse
+        ratio = least_growth(
+            1 / _part(by["DP"], name), 0
+        )  # falls of the distance are growths of its inverse
         rises, steps = significant_falls(-_part(by["TD"], name), 0)
         claims.append(
             judged(
@@ -274,7 +287,8 @@ _W1_NOTES = {
 
 def _poor(rows: Table, levels: str, mode: str) -> float:
     naive, exact = (
-        at_start(rows, "w1", levels=levels, mode=mode, algorithm=name, k=max(KS)) for name in ("EDRL-naive", "EDRL")
+        at_start(rows, "w1", levels=levels, mode=mode, algorithm=name, k=max(KS))
+        for name in ("EDRL-naive", "EDRL")
     )
     return naive / exact
 

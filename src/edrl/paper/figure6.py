@@ -49,12 +49,16 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def _method(name: str, impute: str, **options: Any) -> Method:
-    return Method(name, lambda _, k: HuberQuantiles(k, imputation=impute), lengths=(LONGEST,), **options)
+    return Method(
+        name, lambda _, k: HuberQuantiles(k, imputation=impute), lengths=(LONGEST,), **options
+    )
 
 
 def draw(tables: Tables) -> list[Drawing]:
     figure, grid = style.axes(2, 3, width=10, height=5.6, sharex=True, sharey=True)
-    for line, (mode, how) in zip(grid, (("TD", "temporal differences"), ("DP", "dynamic programming")), strict=True):
+    for line, (mode, how) in zip(
+        grid, (("TD", "temporal differences"), ("DP", "dynamic programming")), strict=True
+    ):
         for axes, (algorithm, title) in zip(line, _TITLES.items(), strict=True):
             plot_errors(axes, tables["errors"], "error", "distance", mode, algorithm)
             known = select(tables["monte_carlo"])
@@ -84,14 +88,26 @@ def judge(tables: Tables) -> list[Claim]:
     def start(algorithm: str, k: int, mode: str) -> float:
         return at_start(rows, "error", mode=mode, algorithm=algorithm, k=k)
 
-    td_ks = [k for k in sorted(set(select(rows, mode="TD", algorithm="Huber-QDRL-imputation")["k"].tolist())) if k > 1]
+    td_ks = [
+        k
+        for k in sorted(
+            set(select(rows, mode="TD", algorithm="Huber-QDRL-imputation")["k"].tolist())
+        )
+        if k > 1
+    ]
     ks = sorted(set(rows["k"]))[1:]
 
     def reduces(name: str, source: str, what: str, algorithm: str, mode: str) -> Claim:
         which, how = (ks, "(DP)") if mode == "DP" else (td_ks, f"after {STEPS:,} TD steps")
         ratios = [start("Huber-QDRL-naive", k, mode) / start(algorithm, k, mode) for k in which]
         measured = "naive's is " + listed(ratios, which, "×") + " as large"
-        return judged(f"figure-6-{name}", source, f"{what} the Huber-quantile error at x0 {how}", measured, min(ratios))
+        return judged(
+            f"figure-6-{name}",
+            source,
+            f"{what} the Huber-quantile error at x0 {how}",
+            measured,
+            min(ratios),
+        )
 
     samples, entropy = "Huber-QDRL-samples", "Huber-QDRL-imputation"
     ours = "Imputation by maximum entropy vastly reduces"
@@ -109,7 +125,17 @@ def _judge_growth(tables: Tables, ks: list[int]) -> Claim:
     """With the distance for every K, and with K at every distance."""
     by = {
         mode: np.stack(
-            [along(tables["errors"], "error", "distance", mode=mode, algorithm="Huber-QDRL-naive", k=k)[0] for k in ks]
+            [
+                along(
+                    tables["errors"],
+                    "error",
+                    "distance",
+                    mode=mode,
+                    algorithm="Huber-QDRL-naive",
+                    k=k,
+                )[0]
+                for k in ks
+            ]
         )
         for mode in ("DP", "TD")
     }

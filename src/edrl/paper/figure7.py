@@ -50,7 +50,11 @@ def measure(full: bool, advance: Advance) -> Tables:
             choice = int(found.policy.actions[0, 0])
             rows.append(
                 table(
-                    algorithm=name, k=k, action=["a1", "a2"], mean=found.means()[0], chosen=[choice == 0, choice == 1]
+                    algorithm=name,
+                    k=k,
+                    action=["a1", "a2"],
+                    mean=found.means()[0],
+                    chosen=[choice == 0, choice == 1],
                 )
             )
     x = np.linspace(-3, 5, 401)
@@ -68,23 +72,44 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    figure, (graph, left, right) = style.axes(1, 3, width=11, height=3.4, width_ratios=(0.8, 1, 1.2))
+    figure, (graph, left, right) = style.axes(
+        1, 3, width=11, height=3.4, width_ratios=(0.8, 1, 1.2)
+    )
     _draw_graph(graph, tables["transitions"])
     shades = {"a1": "#444444", "a2": "#999999"}
     for action, colour in shades.items():
         rows = select(tables["densities"], action=action)
-        left.fill_between(rows["x"], rows["density"], color=colour, alpha=0.45, linewidth=0, label=f"action {action}")
+        left.fill_between(
+            rows["x"],
+            rows["density"],
+            color=colour,
+            alpha=0.45,
+            linewidth=0,
+            label=f"action {action}",
+        )
         left.axvline(rows["mean"][0], color=colour, linestyle="--")
-    left.set(title="True returns from $x_0$, and their means", xlabel="return", ylabel="density", ylim=(0, 1.05))
+    left.set(
+        title="True returns from $x_0$, and their means",
+        xlabel="return",
+        ylabel="density",
+        ylim=(0, 1.05),
+    )
     left.legend()
 
     places = np.arange(1 + len(_ALGORITHMS))
     for shift, action in ((-0.18, "a1"), (0.18, "a2")):
         true_mean = select(tables["densities"], action=action)["mean"][0]
-        means = [select(tables["means"], algorithm=name, k=_K, action=action)["mean"][0] for name in _ALGORITHMS]
+        means = [
+            select(tables["means"], algorithm=name, k=_K, action=action)["mean"][0]
+            for name in _ALGORITHMS
+        ]
         colours = [style.COLOURS[name] for name in ("truth", *_ALGORITHMS)]
         bars = right.bar(
-            places + shift, [true_mean, *means], 0.34, color=colours, alpha=1.0 if action == "a1" else 0.45
+            places + shift,
+            [true_mean, *means],
+            0.34,
+            color=colours,
+            alpha=1.0 if action == "a1" else 0.45,
         )
         right.bar_label(bars, fmt="%.3f", fontsize=8)
         right.bar_label(bars, [action] * len(bars), label_type="center", fontsize=8, color="white")
@@ -94,7 +119,9 @@ def draw(tables: Tables) -> list[Drawing]:
 
     over_k, axes = style.axes(1, 1, width=6.5, height=3.2)
     for name in _ALGORITHMS:
-        first, second = (select(tables["means"], algorithm=name, action=action) for action in ("a1", "a2"))
+        first, second = (
+            select(tables["means"], algorithm=name, action=action) for action in ("a1", "a2")
+        )
         axes.plot(
             first["k"],
             first["mean"] - second["mean"],
@@ -104,7 +131,9 @@ def draw(tables: Tables) -> list[Drawing]:
         )
     axes.axhline(0.15, color=style.COLOURS["truth"], linestyle=":", label="truth")
     axes.axhline(0, color="#888888", linewidth=0.8)
-    axes.set(xscale="log", xlabel="number of statistics K", ylabel="E[return of a1] - E[return of a2]")
+    axes.set(
+        xscale="log", xlabel="number of statistics K", ylabel="E[return of a1] - E[return of a2]"
+    )
     ks = sorted(set(tables["means"]["k"]))
     axes.set_xticks(ks, [str(k) for k in ks])
     axes.minorticks_off()
@@ -123,13 +152,28 @@ def _draw_graph(axes: Any, transitions: Table) -> None:
         drawn.add((state, successor))
         here = places[state]
         there = places.get(successor, (here[0] + 0.75, here[1]))
-        axes.annotate("", there, here, arrowprops={"arrowstyle": "-|>", "shrinkA": 14, "shrinkB": 14})
+        axes.annotate(
+            "", there, here, arrowprops={"arrowstyle": "-|>", "shrinkA": 14, "shrinkB": 14}
+        )
         if state == 0:
-            axes.text(0.3, 1.15 * there[1] / 2 + 0.12 * np.sign(there[1]), action, ha="center", va="center")
+            axes.text(
+                0.3,
+                1.15 * there[1] / 2 + 0.12 * np.sign(there[1]),
+                action,
+                ha="center",
+                va="center",
+            )
         if state in rewards:
             axes.text(here[0] + 0.1, here[1] - 0.3, rewards[state], ha="center", fontsize=8)
     for state, (x, y) in places.items():
-        axes.text(x, y, f"$x_{state}$", ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"})
+        axes.text(
+            x,
+            y,
+            f"$x_{state}$",
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "circle", "fc": "white"},
+        )
     axes.set(xlim=(-0.35, 2.9), ylim=(-1.1, 0.95), title="Two paths")
     axes.axis("off")
 
@@ -148,7 +192,10 @@ _CAPTION_K = (
 
 def judge(tables: Tables) -> list[Claim]:
     def means(name: str, k: int = _K) -> tuple[float, float]:
-        found = [select(tables["means"], algorithm=name, k=k, action=action)["mean"][0] for action in ("a1", "a2")]
+        found = [
+            select(tables["means"], algorithm=name, k=k, action=action)["mean"][0]
+            for action in ("a1", "a2")
+        ]
         return float(found[0]), float(found[1])
 
     cdrl, qdrl, edrl = (means(name) for name in _ALGORITHMS)

@@ -12,7 +12,11 @@ _MEASURES = ("mean", "median", "IQM", "games won")
 
 def measure(full: bool, advance: Advance) -> Tables:
     normalised = atari57.normalised_table(atari57.paper_scores())
-    return {"human_normalised": normalised, "summary": atari57.summary(normalised), "raw_scores": atari57.games()}
+    return {
+        "human_normalised": normalised,
+        "summary": atari57.summary(normalised),
+        "raw_scores": atari57.games(),
+    }
 
 
 def draw(tables: Tables) -> list[Drawing]:
@@ -27,11 +31,22 @@ def draw(tables: Tables) -> list[Drawing]:
         axes.bar(agents, value, color=colours)
         if name != "games won":
             axes.errorbar(
-                agents, value, [value - low, high - value], fmt="none", ecolor="black", capsize=4, linewidth=1
+                agents,
+                value,
+                [value - low, high - value],
+                fmt="none",
+                ecolor="black",
+                capsize=4,
+                linewidth=1,
             )
         axes.set_title("games won (of 57)" if name == "games won" else f"{name}, human-normalised")
-        numbers = [f"{number:.1f}" if name == "games won" else f"{number:.0f} %" for number in value]
-        labels = [f"{agent.replace('-naive', '*')}\n{number}" for agent, number in zip(agents, numbers, strict=True)]
+        numbers = [
+            f"{number:.1f}" if name == "games won" else f"{number:.0f} %" for number in value
+        ]
+        labels = [
+            f"{agent.replace('-naive', '*')}\n{number}"
+            for agent, number in zip(agents, numbers, strict=True)
+        ]
         axes.set_xticks(range(len(agents)), labels, fontsize=8)
         axes.grid(visible=False, axis="x")
     panels[0].set_ylabel("human-normalised score, %")
@@ -41,10 +56,16 @@ def draw(tables: Tables) -> list[Drawing]:
     by_ratio = np.argsort(ratio)
     won = ratio[by_ratio] > 0
     axes.barh(
-        np.arange(len(by_ratio)), ratio[by_ratio], color=np.where(won, style.COLOURS["ER-DQN"], style.COLOURS["QR-DQN"])
+        np.arange(len(by_ratio)),
+        ratio[by_ratio],
+        color=np.where(won, style.COLOURS["ER-DQN"], style.COLOURS["QR-DQN"]),
     )
     axes.set_xscale("symlog", linthresh=10)
-    axes.set_yticks(np.arange(len(by_ratio)), [normalised["game"][i].replace("_", " ") for i in by_ratio], fontsize=7)
+    axes.set_yticks(
+        np.arange(len(by_ratio)),
+        [normalised["game"][i].replace("_", " ") for i in by_ratio],
+        fontsize=7,
+    )
     axes.set(
         ylim=(-0.7, len(by_ratio) - 0.3),
         xlabel="human-normalised score of ER-DQN minus that of QR-DQN, percentage points",

@@ -17,7 +17,9 @@ _ROWS = {"exact": "truth", "EDRL": "EDRL", "QDRL": "QDRL", "CDRL": "CDRL"}
 
 def measure(full: bool, advance: Advance) -> Tables:
     rng = np.random.default_rng(1)
-    successor = Particles(np.sort(np.concatenate([rng.normal(-1, 0.35, 160), rng.normal(1.4, 0.5, 240)])))
+    successor = Particles(
+        np.sort(np.concatenate([rng.normal(-1, 0.35, 160), rng.normal(1.4, 0.5, 240)]))
+    )
     target = successor.push(_REWARD, _GAMMA)
     atoms, summary = [], []
     for name in _ROWS:
@@ -44,8 +46,15 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    figure, grid = style.axes(len(_ROWS), len(_STAGES), width=10, height=7, sharex=True, sharey=True)
-    titles = ("true return at (x′, a′)", "kept: statistics, imputed", "r + γz", "kept after the update")
+    figure, grid = style.axes(
+        len(_ROWS), len(_STAGES), width=10, height=7, sharex=True, sharey=True
+    )
+    titles = (
+        "true return at (x′, a′)",
+        "kept: statistics, imputed",
+        "r + γz",
+        "kept after the update",
+    )
     for line, (name, colour) in zip(grid, _ROWS.items(), strict=True):
         for axes, stage in zip(line, _STAGES, strict=True):
             reference = "successor" if stage in ("successor", "kept") else "backed up"
@@ -54,7 +63,9 @@ def draw(tables: Tables) -> list[Drawing]:
             axes.fill_between(x, cdf, step="post", color="#c8c8c8", linewidth=0)
             if stage != "successor":
                 rows = select(tables["atoms"], algorithm=name, stage=stage)
-                style.step_cdf(axes, rows["atom"], rows["prob"], style.COLOURS[colour], name, ends=(-2.5, 3.5))
+                style.step_cdf(
+                    axes, rows["atom"], rows["prob"], style.COLOURS[colour], name, ends=(-2.5, 3.5)
+                )
             axes.set(xlim=(-2.5, 3.5), ylim=(0, 1.03))
         line[0].set_ylabel(f"{name}\nP(Z ≤ z)")
     for axes, lowest, title in zip(grid[0], grid[-1], titles, strict=True):
@@ -77,7 +88,9 @@ def judge(tables: Tables) -> list[Claim]:
 
     def moved(name: str) -> float:
         """How far the second projection moves what the first has left."""
-        before, after = (select(rows, algorithm=name, stage=stage) for stage in ("backed up", "new"))
+        before, after = (
+            select(rows, algorithm=name, stage=stage) for stage in ("backed up", "new")
+        )
         return float(wasserstein(_particles(before), _particles(after)))
 
     again = {name: moved(name) for name in ("EDRL", "QDRL", "CDRL")}

@@ -83,10 +83,15 @@ def _draw(tables: Tables, column: str, axis: str) -> Drawing:
         axes.set_xlabel(AXES[axis], fontsize=8.5)
     grid[0, 0].set_ylim(bottom=0)
     number = 13 if column == "error" else 14
-    return Drawing(f"figure-{number}-{axis}", figure, f"{_CAPTIONS[column]} Over the {_OVER[axis]}.")
+    return Drawing(
+        f"figure-{number}-{axis}", figure, f"{_CAPTIONS[column]} Over the {_OVER[axis]}."
+    )
 
 
-_OVER = {"length": "lengths of chains, at their start", "distance": f"states of the {LONGEST}-chain"}
+_OVER = {
+    "length": "lengths of chains, at their start",
+    "distance": f"states of the {LONGEST}-chain",
+}
 _CAPTIONS = {
     "error": "Expectile errors with random rewards at the goal: as with the fixed reward of Figure 5, the error without"
     " imputation grows with the length and the distance, and imputation keeps it low.",
@@ -96,7 +101,9 @@ _CAPTIONS = {
 
 
 def judge(tables: Tables) -> list[Claim]:
-    return [claim for goal in GOALS for levels in LEVELS for claim in _judge(tables[goal], goal, levels)]
+    return [
+        claim for goal in GOALS for levels in LEVELS for claim in _judge(tables[goal], goal, levels)
+    ]
 
 
 def _judge(rows: Table, goal: str, levels: str) -> list[Claim]:
@@ -104,7 +111,8 @@ def _judge(rows: Table, goal: str, levels: str) -> list[Claim]:
     ks = [k for k in sorted(set(rows["k"])) if k > 1]
     name, where = f"goals-{goal}", f"{TITLES[goal]}, {AT[levels]}"
     naive, exact = (
-        cells(rows, "error", ks, levels=levels, mode="DP", algorithm=algorithm)[:, 0] for algorithm in _ALGORITHMS
+        cells(rows, "error", ks, levels=levels, mode="DP", algorithm=algorithm)[:, 0]
+        for algorithm in _ALGORITHMS
     )
     at_x0 = (naive / exact)[:, len(LENGTHS) - 1]
     growth = {
@@ -161,16 +169,19 @@ _BACKUPS = (
     "From five to seven expectiles the distance rises a little, as with the fixed reward: an effect of"
     " repeated backups at these levels. At the midpoints it falls with every K."
 )
-_NEAR_GOAL = (
-    "Two or three steps from the goal, three and nine expectiles have nearly the same error. Everywhere else it grows."
-)
+_NEAR_GOAL = "Two or three steps from the goal, three and nine expectiles have nearly the same error. Everywhere else it grows."
 
 
 def _learnt(rows: Table, k: int) -> tuple[float, int, int]:
     """By TD: naive's error over EDRL's at x0, and in how many of how many cells EDRL is significantly worse."""
     chosen = {"levels": MIDPOINTS, "mode": "TD"}
-    naive, exact = (at_start(rows, "error", algorithm=algorithm, k=k, **chosen) for algorithm in _ALGORITHMS)
-    pair = [cells(rows, "error", [k], algorithm=algorithm, **chosen)[0] for algorithm in ("EDRL", "EDRL-naive")]
+    naive, exact = (
+        at_start(rows, "error", algorithm=algorithm, k=k, **chosen) for algorithm in _ALGORITHMS
+    )
+    pair = [
+        cells(rows, "error", [k], algorithm=algorithm, **chosen)[0]
+        for algorithm in ("EDRL", "EDRL-naive")
+    ]
     return naive / exact, *significant_falls(np.stack(pair), 0)
 
 

@@ -57,9 +57,13 @@ def _gradients(seed: int) -> Table:
     for name, family in LOSSES.items():
         atoms, probs, weights = _targets(mdp, eta)
         flat = (*weights.shape[:2], -1)
-        true = family.evaluate(Particles(atoms.reshape(flat), (weights[..., None] * probs).reshape(flat)))
+        true = family.evaluate(
+            Particles(atoms.reshape(flat), (weights[..., None] * probs).reshape(flat))
+        )
         rows += _rows(name, family, true, atoms, probs, weights)
-        if name == "EDRL":  # the "type error" of Section 3.1: the successors' expectiles in the place of samples
+        if (
+            name == "EDRL"
+        ):  # the "type error" of Section 3.1: the successors' expectiles in the place of samples
             samples = Particles(family.evaluate(eta))
             rows += _rows("EDRL-naive", family, true, *_targets(mdp, samples))
     names, what, size = zip(*rows, strict=True)
@@ -74,7 +78,12 @@ def _targets(mdp: MDP, eta: Particles) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _rows(
-    name: str, family: Statistics, true: Any, atoms: np.ndarray, probs: np.ndarray, weights: np.ndarray
+    name: str,
+    family: Statistics,
+    true: Any,
+    atoms: np.ndarray,
+    probs: np.ndarray,
+    weights: np.ndarray,
 ) -> list[tuple[str, str, float]]:
     """The mean size of a single transition's gradient, and the largest expected one."""
 
@@ -87,7 +96,9 @@ def _rows(
 
     single = gradient(true)
     off = np.abs(expected(single))
-    if isinstance(family, Quantiles):  # a kink at the quantile: 0 must lie between the slopes on its two sides
+    if isinstance(
+        family, Quantiles
+    ):  # a kink at the quantile: 0 must lie between the slopes on its two sides
         left, right = expected(gradient(true - 1e-9)), expected(gradient(true + 1e-9))
         off = np.maximum(np.maximum(left, -right), 0)
     return [(name, "single", float(np.abs(single).mean())), (name, "expected", float(off.max()))]
@@ -107,7 +118,8 @@ def _affine(name: str) -> Table:
 def _worst(gradients: Table, what: str) -> dict[str, float]:
     """The largest over the MDPs, for each loss."""
     return {
-        name: select(gradients, loss=name, gradient=what)["size"].max() for name in dict.fromkeys(gradients["loss"])
+        name: select(gradients, loss=name, gradient=what)["size"].max()
+        for name in dict.fromkeys(gradients["loss"])
     }
 
 
@@ -119,7 +131,9 @@ def draw(tables: Tables) -> list[Drawing]:
         size = _worst(tables["gradients"], what).values()
         label = "one transition (mean size)" if what == "single" else "expected (largest)"
         places = np.arange(len(losses)) + 0.4 * i - 0.2
-        bars = axes.bar(places, np.maximum(list(size), 1e-18), 0.38, bottom=1e-19, color=colour, label=label)
+        bars = axes.bar(
+            places, np.maximum(list(size), 1e-18), 0.38, bottom=1e-19, color=colour, label=label
+        )
         axes.bar_label(bars, [f"{entry:.0e}" if entry else "0" for entry in size], size=9)
     axes.set_xticks(np.arange(len(losses)), losses)
     axes.set(yscale="log", ylim=(1e-19, 1e3), ylabel="gradient of the loss")

@@ -53,7 +53,9 @@ _OBSERVATION, _ACTIONS, _BATCH = (10, 10, 4), 6, 32  # as in MinAtar
 def random_values(family: Expectiles, rows: int, seed: int) -> np.ndarray:
     """Expectiles of random distributions: 32 Gaussian atoms with random weights."""
     rng = np.random.default_rng(seed)
-    return np.asarray(family.evaluate(Particles(rng.normal(size=(rows, 32)), rng.dirichlet(np.ones(32), rows))))
+    return np.asarray(
+        family.evaluate(Particles(rng.normal(size=(rows, 32)), rng.dirichlet(np.ones(32), rows)))
+    )
 
 
 def measure(full: bool, advance: Advance) -> Tables:
@@ -64,7 +66,12 @@ def measure(full: bool, advance: Advance) -> Tables:
         advance(0.9 * number / len(ks), f"K = {k}")
         found.append(_compare(k, rows))
     advance(0.9, "noise and updates")
-    return {"solves": joined(*found), "means": _means(rows), "updates": _updates(), **_interpolation()}
+    return {
+        "solves": joined(*found),
+        "means": _means(rows),
+        "updates": _updates(),
+        **_interpolation(),
+    }
 
 
 def _compare(k: int, rows: int) -> Table:
@@ -84,12 +91,28 @@ def _compare(k: int, rows: int) -> Table:
     error = relative(exact.atoms, exact.probs)
     # It has no solver to report anything: success is that the expectiles are those asked for.
     possible = equal_weights_exist(values, np.asarray(family.taus))
-    tables = [table(k=k, method="exact", error=error, success=error < 1e-9, seconds=seconds, possible=possible)]
+    tables = [
+        table(
+            k=k,
+            method="exact",
+            error=error,
+            success=error < 1e-9,
+            seconds=seconds,
+            possible=possible,
+        )
+    ]
     for method in ("root", "minimize"):
         begin = time.perf_counter()
         atoms, success = solve_rows(family, values, method)
         seconds = (time.perf_counter() - begin) / rows
-        found = table(k=k, method=method, error=relative(atoms), success=success, seconds=seconds, possible=possible)
+        found = table(
+            k=k,
+            method=method,
+            error=relative(atoms),
+            success=success,
+            seconds=seconds,
+            possible=possible,
+        )
         tables.append(found)
     return joined(*tables)
 
@@ -120,7 +143,10 @@ def _means(rows: int) -> Table:
         values = clean + noise * spread[:, None] * rng.normal(size=clean.shape)
         with jax.enable_x64(True):
             exact = jax.tree.map(np.asarray, _impute(family, jnp.asarray(values)))
-        means = {"exact": (exact.probs * exact.atoms).sum(axis=-1), "root": solve_rows(family, values)[0].mean(axis=-1)}
+        means = {
+            "exact": (exact.probs * exact.atoms).sum(axis=-1),
+            "root": solve_rows(family, values)[0].mean(axis=-1),
+        }
         for method, mean in means.items():
             off = np.abs(mean - values[:, _MIDDLE]) / spread
             found.append(table(noise=noise, method=method, off=off))
@@ -132,10 +158,15 @@ def _updates() -> Table:
     eleven expectiles with noise, such as a network puts out."""
     rng, family = np.random.default_rng(0), Expectiles(11)
     frames = rng.integers(0, 2, (2, _BATCH, *_OBSERVATION)).astype(np.uint8)
-    rewards, discounts = rng.normal(size=_BATCH).astype(np.float32), np.full(_BATCH, 0.99, np.float32)
+    rewards, discounts = (
+        rng.normal(size=_BATCH).astype(np.float32),
+        np.full(_BATCH, 0.99, np.float32),
+    )
     batch = Batch(frames[0], rng.integers(0, _ACTIONS, _BATCH), rewards, discounts, frames[1])
     clean = random_values(family, _BATCH, seed=1)
-    values = clean + _NOISES[-1] * np.ptp(clean, axis=-1, keepdims=True) * rng.normal(size=clean.shape)
+    values = clean + _NOISES[-1] * np.ptp(clean, axis=-1, keepdims=True) * rng.normal(
+        size=clean.shape
+    )
     calls = {
         _QR: (_updater(preset("minatar", agent="qr-dqn", size=200), batch), 20),
         _ER: (_updater(preset("minatar", agent="er-dqn"), batch), 20),
@@ -144,12 +175,16 @@ def _updates() -> Table:
     for call, _ in calls.values():
         call()  # compiles
     found = []
-    for number in range(_ROUNDS):  # rivals take turns, so that what else the machine does meets them all
+    for number in range(
+        _ROUNDS
+    ):  # rivals take turns, so that what else the machine does meets them all
         for name, (call, repeat) in calls.items():
             begin = time.perf_counter()
             for _ in range(repeat):
                 call()
-            found.append(table(round=number, part=name, seconds=(time.perf_counter() - begin) / repeat))
+            found.append(
+                table(round=number, part=name, seconds=(time.perf_counter() - begin) / repeat)
+            )
     return joined(*found)
 
 
@@ -186,12 +221,17 @@ def _seconds(call: Callable[[], Any], rows: int, repeat: int = 50) -> float:
 
 def _interpolation() -> Tables:
     """Nine expectiles of the 15-chain's start state as knots of the integrated CDF."""
-    family, returns = Expectiles(9), return_distributions(problems.n_chain(15), 0, atoms=256).particles[0, 0]
+    family, returns = (
+        Expectiles(9),
+        return_distributions(problems.n_chain(15), 0, atoms=256).particles[0, 0],
+    )
     values = np.asarray(family.evaluate(returns))
     samples = Particles(solve_rows(family, values)[0])
     x = np.linspace(-6, 1.6, 381)
     continuous = {"true": returns, "exact": family.impute(values), "root": samples}
-    curves = table(x=x, **{name: integrated_cdf(distribution, x) for name, distribution in continuous.items()})
+    curves = table(
+        x=x, **{name: integrated_cdf(distribution, x) for name, distribution in continuous.items()}
+    )
     inner = values[np.array(family.taus) != 0.5]
     return {"curves": curves, "knots": table(x=inner, p=integrated_cdf(returns, inner))}
 
@@ -214,8 +254,20 @@ def draw(tables: Tables) -> list[Drawing]:
             capsize=4,
             label=label,
         )
-        middle.plot(ks, [100 * found["success"].mean() for found in rows], marker + "-", color=colour, label=label)
-        right.plot(ks, [1e6 * found["seconds"][0] for found in rows], marker + "-", color=colour, label=label)
+        middle.plot(
+            ks,
+            [100 * found["success"].mean() for found in rows],
+            marker + "-",
+            color=colour,
+            label=label,
+        )
+        right.plot(
+            ks,
+            [1e6 * found["seconds"][0] for found in rows],
+            marker + "-",
+            color=colour,
+            label=label,
+        )
     exist = [100 * select(solves, k=k, method="root")["possible"].mean() for k in ks]
     middle.plot(ks, exist, ":", color="black", label="K equally weighted samples exist")
     left.set(
@@ -232,14 +284,34 @@ def draw(tables: Tables) -> list[Drawing]:
 
     why, axes = style.axes(1, 1, width=7.5, height=3.8)
     curves, knots = tables["curves"], tables["knots"]
-    axes.plot(curves["x"], curves["true"], color=style.COLOURS["truth"], linewidth=4, alpha=0.3, label="true")
     axes.plot(
-        curves["x"], curves["exact"], color=style.COLOURS["EDRL"], label="imputed exactly: convex, through the knots"
+        curves["x"],
+        curves["true"],
+        color=style.COLOURS["truth"],
+        linewidth=4,
+        alpha=0.3,
+        label="true",
     )
     axes.plot(
-        curves["x"], curves["root"], "--", color=style.COLOURS["EDRL-scipy"], label="imputed by scipy.optimize.root"
+        curves["x"],
+        curves["exact"],
+        color=style.COLOURS["EDRL"],
+        label="imputed exactly: convex, through the knots",
     )
-    axes.plot(knots["x"], knots["p"], "o", color=style.COLOURS["EDRL"], label="knots: the expectiles off the mean")
+    axes.plot(
+        curves["x"],
+        curves["root"],
+        "--",
+        color=style.COLOURS["EDRL-scipy"],
+        label="imputed by scipy.optimize.root",
+    )
+    axes.plot(
+        knots["x"],
+        knots["p"],
+        "o",
+        color=style.COLOURS["EDRL"],
+        label="knots: the expectiles off the mean",
+    )
     axes.set(xlabel="x", ylabel="P(x) = E[(x - Z)+]", xlim=(-6, 1.6), ylim=(-0.05, 1.8))
     axes.legend(loc="upper left")
     return [
@@ -265,8 +337,14 @@ def _draw_consequences(means: Table, updates: Table) -> Drawing:
     left.set_xticks(range(len(noises)), [f"{100 * noise:g}" for noise in noises])
     left.margins(x=0.25)
     left.legend(loc="center right")
-    qr, er, scipy = (1e3 * np.median(select(updates, part=part)["seconds"]) for part in (_QR, _ER, _SCIPY))
-    names = ["QR-DQN,\n200 quantiles", "ER-DQN, 11 expectiles,\nexact", "ER-DQN, 11 expectiles,\nSciPy, one core"]
+    qr, er, scipy = (
+        1e3 * np.median(select(updates, part=part)["seconds"]) for part in (_QR, _ER, _SCIPY)
+    )
+    names = [
+        "QR-DQN,\n200 quantiles",
+        "ER-DQN, 11 expectiles,\nexact",
+        "ER-DQN, 11 expectiles,\nSciPy, one core",
+    ]
     colours = [style.COLOURS[agent] for agent in ("QR-DQN", "ER-DQN", "ER-DQN")]
     right.barh(range(3), [qr, er, er], color=colours, height=0.6)
     right.barh(2, scipy, left=er, color=style.COLOURS["ER-DQN (scipy-root)"], height=0.6)
@@ -299,7 +377,11 @@ _CAPTION_CONSEQUENCES = (
 
 
 def judge(tables: Tables) -> list[Claim]:
-    return [*_judge_solves(tables["solves"]), *_judge_means(tables["means"]), *_judge_updates(tables["updates"])]
+    return [
+        *_judge_solves(tables["solves"]),
+        *_judge_means(tables["means"]),
+        *_judge_updates(tables["updates"]),
+    ]
 
 
 def _judge_solves(solves: Table) -> list[Claim]:
@@ -307,8 +389,14 @@ def _judge_solves(solves: Table) -> list[Claim]:
     exact, root = (select(solves, method=method) for method in ("exact", "root"))
     share = {k: select(solves, k=k, method="root")["success"].mean() for k in ks}
     most = select(solves, k=11, method="root")
-    impossible, solved = 1 - most["possible"].mean(), int((~root["possible"] & root["success"]).sum())
-    costs = {k: [select(solves, k=k, method=method)["seconds"][0] for method in ("exact", "root")] for k in ks}
+    impossible, solved = (
+        1 - most["possible"].mean(),
+        int((~root["possible"] & root["success"]).sum()),
+    )
+    costs = {
+        k: [select(solves, k=k, method=method)["seconds"][0] for method in ("exact", "root")]
+        for k in ks
+    }
     cheaper = [k for k, (ours, theirs) in costs.items() if theirs > _CHEAPER * ours]
     return [
         judged(
@@ -357,7 +445,10 @@ def _judge_means(means: Table) -> list[Claim]:
 def _judge_updates(updates: Table) -> list[Claim]:
     qr, er, scipy = (select(updates, part=part)["seconds"] for part in (_QR, _ER, _SCIPY))
     limit = f"rounds in which the update takes more than {_COMPARABLE} times QR-DQN's"
-    longer = {name: int((one > _COMPARABLE * qr).sum()) for name, one in (("scipy", er + scipy), ("exact", er))}
+    longer = {
+        name: int((one > _COMPARABLE * qr).sum())
+        for name, one in (("scipy", er + scipy), ("exact", er))
+    }
     measured = f"more than {_COMPARABLE} times QR-DQN's in {{}} of {len(qr)} rounds"
     return [
         judged(

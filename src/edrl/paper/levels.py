@@ -81,7 +81,9 @@ class Batch:
             low, high = truth.bracket(FAMILIES[k](DEFAULT))
             for rule in RULES:
                 family = FAMILIES[k](rule)
-                values = evaluate(whole, policy, family, tolerance=_TOLERANCE, max_iterations=_SWEEPS).values
+                values = evaluate(
+                    whole, policy, family, tolerance=_TOLERANCE, max_iterations=_SWEEPS
+                ).values
                 again = evaluate(whole, policy, family, max_iterations=1, initial=values).values
                 error = np.abs(values - true_values).mean(axis=-1)
                 yield table(
@@ -136,7 +138,11 @@ def direct_sum(mdps: Sequence[MDP]) -> MDP:
 def _problem(group: str, name: str, mdp: MDP) -> Problem:
     scale = np.abs(mdp.rewards.atoms).max()
     rewards = Particles(mdp.rewards.atoms / scale, mdp.rewards.probs)
-    return Problem(group, name, MDP.from_arrays(mdp.successors, mdp.probs, rewards, mdp.gamma, terminal=mdp.terminal))
+    return Problem(
+        group,
+        name,
+        MDP.from_arrays(mdp.successors, mdp.probs, rewards, mdp.gamma, terminal=mdp.terminal),
+    )
 
 
 SHAPES: dict[str, tuple[int, int, int, int]] = {
@@ -151,15 +157,25 @@ SHAPES: dict[str, tuple[int, int, int, int]] = {
 def _garnets(shape: str, seeds: range, gamma: float) -> list[Problem]:
     states, actions, branching, rewards = SHAPES[shape]
     return [
-        _problem("Garnet", f"{shape}, seed {seed}", garnet(seed, states, actions, branching, gamma, 1.0, rewards))
+        _problem(
+            "Garnet",
+            f"{shape}, seed {seed}",
+            garnet(seed, states, actions, branching, gamma, 1.0, rewards),
+        )
         for seed in seeds
     ]
 
 
 def _chains(gamma: float, *lengths: int, goal: str = "1") -> list[Problem]:
-    goals: dict[str, Reward] = {"1": 1.0, "uniform": Uniform(-1.0, 1.0), "exponential": Exponential()}
+    goals: dict[str, Reward] = {
+        "1": 1.0,
+        "uniform": Uniform(-1.0, 1.0),
+        "exponential": Exponential(),
+    }
     chains = {length: n_chain(length, goals[goal], gamma, reward_atoms=8) for length in lengths}
-    return [_problem("N-chain", f"{length}-chain, goal {goal}", mdp) for length, mdp in chains.items()]
+    return [
+        _problem("N-chain", f"{length}-chain, goal {goal}", mdp) for length, mdp in chains.items()
+    ]
 
 
 def river_swim(length: int, gamma: float) -> MDP:
@@ -170,13 +186,18 @@ def river_swim(length: int, gamma: float) -> MDP:
         if action == 0:
             return [(1.0, max(x - 1, 0), 0.005 if x == 0 else 0.0)]
         reward = 1.0 if x == last else 0.0
-        return [(p, min(max(x + move, 0), last), reward) for p, move in ((0.35, 1), (0.6, 0), (0.05, -1))]
+        return [
+            (p, min(max(x + move, 0), last), reward)
+            for p, move in ((0.35, 1), (0.6, 0), (0.05, -1))
+        ]
 
     return MDP.from_function(step, length, 2, gamma)
 
 
 def _rivers(gamma: float, *lengths: int) -> list[Problem]:
-    return [_problem("RiverSwim", f"{length} states", river_swim(length, gamma)) for length in lengths]
+    return [
+        _problem("RiverSwim", f"{length} states", river_swim(length, gamma)) for length in lengths
+    ]
 
 
 def _lakes(gamma: float, size: int, seeds: Sequence[int]) -> list[Problem]:
@@ -184,16 +205,24 @@ def _lakes(gamma: float, size: int, seeds: Sequence[int]) -> list[Problem]:
     import gymnasium
     from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
-    makers = {seed: gymnasium.make("FrozenLake-v1", desc=generate_random_map(size, seed=seed)) for seed in seeds}
+    makers = {
+        seed: gymnasium.make("FrozenLake-v1", desc=generate_random_map(size, seed=seed))
+        for seed in seeds
+    }
     name = f"{size}x{size}, map {{}}"
-    return [_problem("FrozenLake", name.format(seed), MDP.from_gymnasium(env, gamma)) for seed, env in makers.items()]
+    return [
+        _problem("FrozenLake", name.format(seed), MDP.from_gymnasium(env, gamma))
+        for seed, env in makers.items()
+    ]
 
 
 def _taxi(gamma: float) -> Problem:
     """Gymnasium's Taxi in the rain, where it may drift to the side."""
     import gymnasium
 
-    return _problem("Taxi", "in the rain", MDP.from_gymnasium(gymnasium.make("Taxi-v4", is_rainy=True), gamma))
+    return _problem(
+        "Taxi", "in the rain", MDP.from_gymnasium(gymnasium.make("Taxi-v4", is_rainy=True), gamma)
+    )
 
 
 def _exact(taus: Any) -> Levelled:
@@ -213,9 +242,14 @@ def _batches(full: bool) -> Iterator[Batch]:
     few, every = ("5", "11"), tuple(FAMILIES)
     if not full:
         for number, (g, policy) in enumerate(zip((0.8, 0.9), POLICIES, strict=True)):
-            seeds, lakes = range(1000 + 3 * number, 1003 + 3 * number), _lakes(g, 4, ((0, 1), (4, 5))[number])
+            seeds, lakes = (
+                range(1000 + 3 * number, 1003 + 3 * number),
+                _lakes(g, 4, ((0, 1), (4, 5))[number]),
+            )
             garnets = [one for shape in ("small", "sparse") for one in _garnets(shape, seeds, g)]
-            yield Batch([*garnets, *_chains(g, 6, 13), *_rivers(g, 6, 9), *lakes], g, policy, ("11",))
+            yield Batch(
+                [*garnets, *_chains(g, 6, 13), *_rivers(g, 6, 9), *lakes], g, policy, ("11",)
+            )
         return
     for number, (g, policy) in enumerate(itertools.product((0.9, 0.8, 0.95), POLICIES)):
         seeds, ks = range(1000 + 8 * number, 1008 + 8 * number), every if g == 0.9 else few
@@ -224,7 +258,9 @@ def _batches(full: bool) -> Iterator[Batch]:
         yield Batch([*garnets, *_chains(g, 4, 6, 9, 13, 25), *_rivers(g, 6, 9, 12)], g, policy, ks)
         maps = range(4 * number, 4 * number + 4)
         yield Batch([*_lakes(g, 5, maps), *_lakes(g, 6, maps)], g, policy, ks)
-        goals = [chain for goal in ("uniform", "exponential") for chain in _chains(g, 6, 13, goal=goal)]
+        goals = [
+            chain for goal in ("uniform", "exponential") for chain in _chains(g, 6, 13, goal=goal)
+        ]
         yield Batch([*_garnets(random, seeds, g), *goals], g, policy, few)
         if g == 0.9:
             yield Batch([_taxi(g)], g, policy, ("11",))
@@ -238,7 +274,9 @@ def measure(full: bool, advance: Advance) -> Tables:
         steps = len(batch.ks) * len(RULES)
         for step, found in enumerate(batch.rows(), 1):
             rows.append(found)
-            advance((number + step / steps) / len(batches), f"γ = {batch.gamma}, {batch.policy} policy")
+            advance(
+                (number + step / steps) / len(batches), f"γ = {batch.gamma}, {batch.policy} policy"
+            )
     errors = joined(*rows)
     return {"errors": errors, "ratios": ratios(errors)}
 
@@ -253,9 +291,15 @@ def ratios(errors: Table) -> Table:
     """
     found: dict[Any, dict[str, float]] = {}
     for group, problem, gamma, policy, k, rule, error, unsure in zip(
-        *(errors[c] for c in ("group", "problem", "gamma", "policy", "k", "rule", "error", "uncertainty")), strict=True
+        *(
+            errors[c]
+            for c in ("group", "problem", "gamma", "policy", "k", "rule", "error", "uncertainty")
+        ),
+        strict=True,
     ):
-        found.setdefault((group, (problem, gamma, policy), k), {})[rule] = max(error, _KNOWN * unsure)
+        found.setdefault((group, (problem, gamma, policy), k), {})[rule] = max(
+            error, _KNOWN * unsure
+        )
     cells: dict[tuple[str, str], dict[Any, list[float]]] = {}
     for (group, setting, _), by_rule in found.items():
         for rule, error in by_rule.items():
@@ -270,15 +314,23 @@ def ratios(errors: Table) -> Table:
             group: logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=-1)
             for group, logs in by_group.items()
         }
-        rows += [_ratio(rule, group, logs.mean(), resampled[group], logs) for group, logs in by_group.items()]
-        mean, means = np.mean([logs.mean() for logs in by_group.values()]), np.mean(list(resampled.values()), axis=0)
+        rows += [
+            _ratio(rule, group, logs.mean(), resampled[group], logs)
+            for group, logs in by_group.items()
+        ]
+        mean, means = (
+            np.mean([logs.mean() for logs in by_group.values()]),
+            np.mean(list(resampled.values()), axis=0),
+        )
         rows.append(_ratio(rule, EVERY, mean, means, np.concatenate(list(by_group.values()))))
     return joined(*rows)
 
 
 def _ratio(rule: str, group: str, mean: Any, resampled: np.ndarray, logs: np.ndarray) -> Table:
     low, high = np.exp(np.quantile(resampled, [0.025, 0.975]))
-    return table(rule=rule, group=group, ratio=float(np.exp(mean)), low=low, high=high, settings=len(logs))
+    return table(
+        rule=rule, group=group, ratio=float(np.exp(mean)), low=low, high=high, settings=len(logs)
+    )
 
 
 def draw(tables: Tables) -> list[Drawing]:
@@ -291,18 +343,25 @@ def _draw_ratios(rows: Table) -> Drawing:
     rules = [rule for rule in RULES if rule != DEFAULT]
     for i, rule in enumerate(rules):
         mine = [select(rows, rule=rule, group=group) for group in groups]
-        ratio, low, high = (np.array([row[name][0] for row in mine]) for name in ("ratio", "low", "high"))
+        ratio, low, high = (
+            np.array([row[name][0] for row in mine]) for name in ("ratio", "low", "high")
+        )
         places = np.arange(len(groups)) + 0.16 * (i - (len(rules) - 1) / 2)
         axes.errorbar(ratio, places, xerr=[ratio - low, high - ratio], fmt=_MARKERS[rule], color=_COLOURS[rule],
                       label=rule, capsize=2, linewidth=1.2)  # fmt: skip
     axes.axvline(1, color=_COLOURS[DEFAULT], linewidth=1.6, label=f"{DEFAULT}, the default")
     counts = [select(rows, rule=DEFAULT, group=group)["settings"][0] for group in groups]
-    axes.set_yticks(range(len(groups)), [f"{group} ({count})" for group, count in zip(groups, counts, strict=True)])
+    axes.set_yticks(
+        range(len(groups)),
+        [f"{group} ({count})" for group, count in zip(groups, counts, strict=True)],
+    )
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel(f"error / error of {DEFAULT} (geometric mean, 95 % interval over settings); left is better")
+    axes.set_xlabel(
+        f"error / error of {DEFAULT} (geometric mean, 95 % interval over settings); left is better"
+    )
     figure.legend(loc="outside upper center", ncols=len(RULES))
     caption = (
         "Error of the learnt expectiles under each rule, relative to the default's; in brackets the number of"
@@ -314,13 +373,17 @@ def _draw_ratios(rows: Table) -> Drawing:
 
 def _draw_errors(rows: Table) -> Drawing:
     groups = [group for group in GROUPS if group in rows["group"]]
-    figure, grid = style.axes(1, len(groups), width=1.2 + 1.9 * len(groups), height=3.2, sharey=True)
+    figure, grid = style.axes(
+        1, len(groups), width=1.2 + 1.9 * len(groups), height=3.2, sharey=True
+    )
     for axes, group in zip(grid, groups, strict=True):
         ks = [k for k in FAMILIES if k in map(str, select(rows, group=group)["k"])]
         for rule in RULES:
             mine = select(rows, group=group, rule=rule)
             names = mine["k"].astype(str)
-            means = [np.exp(np.log(np.maximum(mine["error"][names == k], 1e-12)).mean()) for k in ks]
+            means = [
+                np.exp(np.log(np.maximum(mine["error"][names == k], 1e-12)).mean()) for k in ks
+            ]
             even = sum(" " not in k for k in ks)
             axes.plot(ks, means, _MARKERS[rule], color=_COLOURS[rule], label=rule)
             axes.plot(ks[:even], means[:even], color=_COLOURS[rule])
@@ -333,7 +396,9 @@ def _draw_errors(rows: Table) -> Drawing:
         axes.yaxis.set_minor_formatter(NullFormatter())
     figure.supxlabel("number of expectiles K", fontsize=10)
     grid[0].set_ylabel("error / standard deviation\n(geometric mean)")
-    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(RULES))
+    figure.legend(
+        *grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(RULES)
+    )
     caption = (
         "Mean absolute error of the learnt expectiles in units of the return's standard deviation. Levels tau are"
         " evenly spaced from 0.01 to 0.99, or the midpoints (2k - 1)/2K."
@@ -346,7 +411,9 @@ def judge(tables: Tables) -> list[Claim]:
     rivals = {rule: select(rows, rule=rule, group=EVERY) for rule in RULES if rule != DEFAULT}
     best = min(rivals, key=lambda rule: float(rivals[rule]["ratio"][0]))
     groups = [group for group in GROUPS if group in rows["group"]]
-    middle = {group: 1 / float(select(rows, rule="midpoint", group=group)["ratio"][0]) for group in groups}
+    middle = {
+        group: 1 / float(select(rows, rule="midpoint", group=group)["ratio"][0]) for group in groups
+    }
     change = {rule: select(errors, rule=rule)["change"] for rule in RULES}
     settled = {rule: int((found <= _SETTLED).sum()) for rule, found in change.items()}
     return [

@@ -37,7 +37,9 @@ def measure(full: bool, advance: Advance) -> Tables:
     for i, algorithm in enumerate(ALGORITHMS):
         for j, k in enumerate(ks):
             advance((i + j / len(ks)) / len(ALGORITHMS), f"{algorithm}, K = {k}")
-            means.append(table(algorithm=algorithm, k=k, **_errors(mdps, _family(algorithm, k), exact)))
+            means.append(
+                table(algorithm=algorithm, k=k, **_errors(mdps, _family(algorithm, k), exact))
+            )
         examples.append(_two_actions(algorithm))
     narrow = Categorical(np.linspace(-0.1, 0.1, 9))
     means.append(table(algorithm="CDRL, narrow", k=narrow.size, **_errors(mdps, narrow, exact)))
@@ -57,14 +59,24 @@ def _family(algorithm: str, k: int, low: float = -1.0) -> Statistics:
     """K statistics: for CDRL, K + 1 support points from `low` to 1."""
     if algorithm == "CDRL":
         return Categorical(np.linspace(low, 1, k + 1))
-    return Quantiles(k) if algorithm == "QDRL" else Expectiles(k, "exact" if algorithm == "EDRL" else "as_samples")
+    return (
+        Quantiles(k)
+        if algorithm == "QDRL"
+        else Expectiles(k, "exact" if algorithm == "EDRL" else "as_samples")
+    )
 
 
 def _errors(mdps: list[MDP], family: Statistics, exact: list[np.ndarray]) -> dict[str, list[float]]:
     """For each MDP the largest error of an expected return, and whether dynamic programming settled."""
     learnt = [dp.evaluate(mdp, "uniform", family, tolerance=TOLERANCE) for mdp in mdps]
-    errors = [float(np.abs(one.means() - true).max()) for one, true in zip(learnt, exact, strict=True)]
-    return {"seed": list(range(len(mdps))), "error": errors, "converged": [one.converged for one in learnt]}
+    errors = [
+        float(np.abs(one.means() - true).max()) for one, true in zip(learnt, exact, strict=True)
+    ]
+    return {
+        "seed": list(range(len(mdps))),
+        "error": errors,
+        "converged": [one.converged for one in learnt],
+    }
 
 
 def _two_actions(algorithm: str) -> Table:
@@ -72,7 +84,13 @@ def _two_actions(algorithm: str) -> Table:
     k = EXAMPLE_K
     mdp = quantile_mean_inconsistent(k)
     learnt = dp.control(mdp, _family(algorithm, k, low=0.0)).means()[0]
-    return table(algorithm=algorithm, k=k, action=[1, 2], mean=learnt, true=solve_moments(mdp, "uniform", 1)[0, :, 0])
+    return table(
+        algorithm=algorithm,
+        k=k,
+        action=[1, 2],
+        mean=learnt,
+        true=solve_moments(mdp, "uniform", 1)[0, :, 0],
+    )
 
 
 def _identity(k: int) -> Table:
@@ -91,9 +109,17 @@ def draw(tables: Tables) -> list[Drawing]:
         ks = np.unique(rows["k"])
         errors = np.array([rows["error"][rows["k"] == k] for k in ks])
         colour = style.COLOURS[algorithm]
-        left.plot(ks, errors.max(axis=1), color=colour, marker=style.MARKERS[algorithm], label=algorithm)
+        left.plot(
+            ks, errors.max(axis=1), color=colour, marker=style.MARKERS[algorithm], label=algorithm
+        )
         left.fill_between(ks, errors.min(axis=1), errors.max(axis=1), color=colour, alpha=0.2, lw=0)
-    left.set(xscale="log", yscale="log", ylim=(1e-16, 10), xlabel="number K of statistics", ylabel="error of the mean")
+    left.set(
+        xscale="log",
+        yscale="log",
+        ylim=(1e-16, 10),
+        xlabel="number K of statistics",
+        ylabel="error of the mean",
+    )
     left.set_xticks(ks, [str(k) for k in ks])
     left.minorticks_off()
     left.set_title("expected returns of random MDPs")
@@ -108,7 +134,11 @@ def draw(tables: Tables) -> list[Drawing]:
         bars = right.bar(places, heights, 0.36, color=colours, hatch=hatch, ec="white", lw=0)
         right.bar_label(bars, [f"a{action}"] * len(shown), size=9)
     right.set_xticks(np.arange(len(shown)), shown, rotation=20)
-    right.set(ylabel="mean, in units of 1/8K", ylim=(0, None), title=f"Lemma 4.8 (ii): two actions, K = {EXAMPLE_K}")
+    right.set(
+        ylabel="mean, in units of 1/8K",
+        ylim=(0, None),
+        title=f"Lemma 4.8 (ii): two actions, K = {EXAMPLE_K}",
+    )
     right.grid(axis="x", visible=False)
     caption = (
         "Left: error of the learnt expected returns against K (largest over states and actions; line: worst MDP,"
@@ -122,7 +152,10 @@ def draw(tables: Tables) -> list[Drawing]:
 
 def judge(tables: Tables) -> list[Claim]:
     """Lemma 4.8, and Section 4.3 on EDRL."""
-    errors = {name: select(tables["means"], algorithm=name)["error"] for name in (*ALGORITHMS, "CDRL, narrow")}
+    errors = {
+        name: select(tables["means"], algorithm=name)["error"]
+        for name in (*ALGORITHMS, "CDRL, narrow")
+    }
     worst = {name: found.max() for name, found in errors.items()}
     least = {name: found.min() for name, found in errors.items()}
     rows = select(tables["means"], algorithm="EDRL-naive")

@@ -65,7 +65,9 @@ def measure(full: bool, advance: Advance) -> Tables:
     return tables | {"edrl": joined(*edrl), "uniform": joined(*uniform)}
 
 
-def _lemmas(depths: Sequence[int], ks: Sequence[int], advance: Advance) -> tuple[Table, list[Table]]:
+def _lemmas(
+    depths: Sequence[int], ks: Sequence[int], advance: Advance
+) -> tuple[Table, list[Table]]:
     """CDRL and QDRL on the MDPs of their lemmas: errors, and the statistics for one K."""
     cases: list[tuple[str, int, MDP, Statistics, float]] = []
     for depth in depths:
@@ -82,7 +84,11 @@ def _lemmas(depths: Sequence[int], ks: Sequence[int], advance: Advance) -> tuple
         learnt = dp.evaluate(mdp, 0, family).values[:, 0]
         true = np.asarray(family.evaluate(_returns(mdp)))
         off = np.abs(learnt - true)
-        row: dict[str, Any] = {"largest": [off.max()], "mean": off.mean(axis=-1).max(), "bound": bound}
+        row: dict[str, Any] = {
+            "largest": [off.max()],
+            "mean": off.mean(axis=-1).max(),
+            "bound": bound,
+        }
         key = {"learnt": _key(learnt, family), "true": _key(true, family)}
         errors.append(table(algorithm=algorithm, k=k, **row, **key))
         if k == SHOWN[algorithm]:
@@ -97,7 +103,9 @@ def _solve_lemmas(family: Expectiles, depths: Sequence[int]) -> tuple[np.ndarray
     chains = [cdrl_not_uniform(M, depth, "A") for depth in depths]
     rewards = np.array([mdp.rewards.atoms[1, 0, 0, 0] for mdp in chains])
     atoms = np.broadcast_to(rewards[:, None, None], (len(chains), 2, ATOMS))
-    solved = [_fork(family, CDRL_GAMMA, np.ones(len(chains)), atoms, np.full_like(atoms, 1 / ATOMS))]
+    solved = [
+        _fork(family, CDRL_GAMMA, np.ones(len(chains)), atoms, np.full_like(atoms, 1 / ATOMS))
+    ]
     mdp = qdrl_not_uniform(family.size, gamma=QDRL_GAMMA)
     atoms, probs = np.zeros((1, 2, ATOMS)), np.zeros((1, 2, ATOMS))
     atoms[0, :, :2], probs[0, :, :2] = mdp.rewards.atoms[1:3, 0, 0], mdp.rewards.probs[1:3, 0, 0]
@@ -167,7 +175,8 @@ def _fork(
     count = len(first)
     missing = BATCH - count  # the same shape for all: they share a compilation
     first, atoms, probs = (
-        np.concatenate([part, np.repeat(part[:1], missing, axis=0)]) for part in (first, atoms, probs)
+        np.concatenate([part, np.repeat(part[:1], missing, axis=0)])
+        for part in (first, atoms, probs)
     )
     learnt, true = _solve_fork(family, gamma, first, atoms, probs)
     return learnt[:count], true[:count]
@@ -238,8 +247,17 @@ def _draw_edrl(axes: Any, tables: Tables) -> None:
     colour, rows = style.COLOURS["EDRL"], select(tables["uniform"])
     solid: dict[str, Any] = {"color": colour, "marker": "s"}
     axes.plot(rows["k"], rows["outermost"], label="outermost level, our example", **solid)
-    axes.plot(rows["k"], rows["inner_bound"], color="#000000", ls="--", lw=1, label="our bound, inner levels")
-    axes.plot(rows["k"], rows["inner"], label="inner levels, worst found", ls="--", mfc="white", **solid)
+    axes.plot(
+        rows["k"],
+        rows["inner_bound"],
+        color="#000000",
+        ls="--",
+        lw=1,
+        label="our bound, inner levels",
+    )
+    axes.plot(
+        rows["k"], rows["inner"], label="inner levels, worst found", ls="--", mfc="white", **solid
+    )
     largest = np.array([select(tables["edrl"], k=k)["largest"].max() for k in rows["k"]])
     small: dict[str, Any] = {"color": colour, "marker": "s", "ms": 4, "ls": ":"}
     beyond_rounding = np.where(largest > 1e-12, largest, np.nan)
@@ -251,13 +269,17 @@ def _draw_edrl(axes: Any, tables: Tables) -> None:
 def _draw_statistics(row: Any, statistics: Table) -> None:
     for axes, name in zip(row, SHOWN, strict=True):
         rows = select(statistics, algorithm=name)
-        near = (rows["place"] > 0.35) & (rows["place"] < 0.65) if name == "CDRL" else rows["place"] > 0
+        near = (
+            (rows["place"] > 0.35) & (rows["place"] < 0.65) if name == "CDRL" else rows["place"] > 0
+        )
         x, true, learnt = (rows[column][near] for column in ("place", "true", "learnt"))
         axes.plot(x, true, "o", color=style.COLOURS["truth"], mfc="none", ms=8, label="true")
         look: dict[str, Any] = {"marker": style.MARKERS[name], "color": style.COLOURS[name]}
         axes.plot(x, learnt, ls="none", ms=4 if name == "EDRL" else None, label="learnt", **look)
         axes.legend(loc="upper left")
-        axes.set_title(f"{name}, K = {SHOWN[name]}: statistics at {'x1' if name == 'CDRL' else 'x0'}")
+        axes.set_title(
+            f"{name}, K = {SHOWN[name]}: statistics at {'x1' if name == 'CDRL' else 'x0'}"
+        )
     row[0].set(xlabel="left end of the cell", ylabel="statistic")
     row[1].set(xlabel="level τ", ylabel="quantile of the return")
     row[2].set(xlabel="level τ", ylabel="expectile of the return")
@@ -359,7 +381,10 @@ def _judge_edrl(tables: Tables) -> list[Claim]:
 
 
 def _range(values: np.ndarray) -> str:
-    low, high = (f"{abs(value) if abs(value) < 1e-9 else value:.4f}" for value in (values.min(), values.max()))
+    low, high = (
+        f"{abs(value) if abs(value) < 1e-9 else value:.4f}"
+        for value in (values.min(), values.max())
+    )
     return low if low == high else f"{low} to {high}"
 
 

@@ -102,7 +102,9 @@ def _solves(chain: Chains) -> Table:
         for k in _MANY:
             family = expectiles(levels, k, "scipy-root")
             _, success = solve_rows(family, chain.true_values(family)[: LONGEST - 1])
-            found.append(table(levels=levels, k=k, solves=[len(success)], succeeded=int(success.sum())))
+            found.append(
+                table(levels=levels, k=k, solves=[len(success)], succeeded=int(success.sum()))
+            )
     return joined(*found)
 
 
@@ -129,13 +131,23 @@ def _other_goals(full: bool, advance: Advance) -> Table:
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    return [_draw_start(tables["errors"]), _draw_mean(tables["errors"]), _draw_lengths(tables["errors"])]
+    return [
+        _draw_start(tables["errors"]),
+        _draw_mean(tables["errors"]),
+        _draw_lengths(tables["errors"]),
+    ]
 
 
 def _lines(axes: Any, rows: Table, column: str, mode: str, levels: str) -> None:
     """One line for each imputation, over K, at the start of the longest chain."""
     for name in _NAMES:
-        where = {"levels": levels, "mode": mode, "algorithm": name, "length": LONGEST, "distance": LONGEST - 1}
+        where = {
+            "levels": levels,
+            "mode": mode,
+            "algorithm": name,
+            "length": LONGEST,
+            "distance": LONGEST - 1,
+        }
         found = select(rows, **where)
         ks = np.unique(found["k"])
         if not len(ks):
@@ -144,14 +156,24 @@ def _lines(axes: Any, rows: Table, column: str, mode: str, levels: str) -> None:
         mean = np.array([one.mean() for one in samples])
         half = np.array([float(interval(one[:, None])[1][0]) for one in samples])
         colour, marker = style.COLOURS[name], style.MARKERS[name]
-        axes.errorbar(ks, mean, np.nan_to_num(half), color=colour, marker=marker, capsize=3, label=_NAMES[name])
+        axes.errorbar(
+            ks,
+            mean,
+            np.nan_to_num(half),
+            color=colour,
+            marker=marker,
+            capsize=3,
+            label=_NAMES[name],
+        )
     axes.set_xticks(_MANY)
     axes.set_yscale("log")
 
 
 def _draw_start(rows: Table) -> Drawing:
     figure, grid = style.axes(2, 2, width=9.5, height=6.4, sharex=True, sharey=True)
-    for line, (mode, how) in zip(grid, (("TD", "temporal differences"), ("DP", "dynamic programming")), strict=True):
+    for line, (mode, how) in zip(
+        grid, (("TD", "temporal differences"), ("DP", "dynamic programming")), strict=True
+    ):
         for axes, levels in zip(line, LEVELS, strict=True):
             _lines(axes, rows, "error", mode, levels)
             axes.set_title(f"{how}, {AT[levels].removeprefix('at ')}", fontsize=9.5)
@@ -211,7 +233,8 @@ def _ratios(rows: Table, algorithm: str, mode: str, **where: Any) -> tuple[list[
     chosen = {"mode": mode, **where}
     ks = np.unique(select(rows, algorithm=algorithm, **chosen)["k"]).tolist()
     naive, other = (
-        [at_start(rows, "error", algorithm=name, k=k, **chosen) for k in ks] for name in ("EDRL-naive", algorithm)
+        [at_start(rows, "error", algorithm=name, k=k, **chosen) for k in ks]
+        for name in ("EDRL-naive", algorithm)
     )
     return np.divide(naive, other).tolist(), ks
 
@@ -224,7 +247,12 @@ def _judge_errors(rows: Table, levels: str) -> list[Claim]:
     for name, algorithm, text, modes in (
         ("root", "EDRL-scipy", "the paper's imputation (scipy.optimize.root)", both),
         ("minimise", "EDRL-minimise", "Equation (8) minimised by SciPy", ("DP",)),
-        ("samples", "EDRL-samples", "Equation (8) minimised by our solver", both if levels == MIDPOINTS else ("DP",)),
+        (
+            "samples",
+            "EDRL-samples",
+            "Equation (8) minimised by our solver",
+            both if levels == MIDPOINTS else ("DP",),
+        ),
     ):
         for mode in modes:
             ratios, ks = _ratios(rows, algorithm, mode, levels=levels)
@@ -243,11 +271,16 @@ def _judge_errors(rows: Table, levels: str) -> list[Claim]:
             & set(learnt_ks(rows, levels=levels, mode="DP", algorithm="EDRL"))
         )
         pairs = [
-            [at_start(rows, "error", levels=levels, mode="DP", algorithm=one, k=k) for one in (algorithm, "EDRL")]
+            [
+                at_start(rows, "error", levels=levels, mode="DP", algorithm=one, k=k)
+                for one in (algorithm, "EDRL")
+            ]
             for k in ks
         ]
         better[algorithm] = min(theirs / ours for theirs, ours in pairs)
-    text = "Exact imputation is more accurate at x0 than the paper's, for every K > 1 and solver (DP)"
+    text = (
+        "Exact imputation is more accurate at x0 than the paper's, for every K > 1 and solver (DP)"
+    )
     claims.append(
         judged(
             f"paper-exact{suffix}", "edrl", f"{text}, {where}",
@@ -274,9 +307,17 @@ _THREE = (
     " outside them to give the mean. The paper does not name its tabular levels."
 )
 _NOTES = {
-    ("root", "DP", MIDPOINTS): "For K = 3 alone: where there is no root, the solver's last iterate is taken, and sweeps"
+    (
+        "root",
+        "DP",
+        MIDPOINTS,
+    ): "For K = 3 alone: where there is no root, the solver's last iterate is taken, and sweeps"
     " never settle. Minimising Equation (8) instead more than halves the error.",
-    **{(name, mode, EVEN): _THREE for name in ("root", "minimise", "samples") for mode in ("DP", "TD")},
+    **{
+        (name, mode, EVEN): _THREE
+        for name in ("root", "minimise", "samples")
+        for mode in ("DP", "TD")
+    },
 }
 
 
@@ -289,12 +330,16 @@ def _judge_means(tables: Tables) -> list[Claim]:
         return [
             at_start(rows, "mean_error", levels=levels, mode="DP", algorithm=algorithm, k=k)
             for levels in LEVELS
-            for k in np.unique(select(rows, levels=levels, mode="DP", algorithm=algorithm)["k"]).tolist()
+            for k in np.unique(
+                select(rows, levels=levels, mode="DP", algorithm=algorithm)["k"]
+            ).tolist()
         ]
 
     exact, root = off("EDRL"), off("EDRL-scipy")
     share = [
-        100 * sum(select(solves, levels=levels, k=k)["succeeded"]) / sum(select(solves, levels=levels, k=k)["solves"])
+        100
+        * sum(select(solves, levels=levels, k=k)["succeeded"])
+        / sum(select(solves, levels=levels, k=k)["solves"])
         for levels in LEVELS
         for k in _MANY
     ]

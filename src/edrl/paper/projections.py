@@ -166,7 +166,9 @@ def _share(metric: Any, family: Any, first: Any, atoms: Any, probs: Any) -> Any:
 
     before = metric(Particles(atoms[0], probs[0]), Particles(atoms[1], probs[1])).max(axis=-1)
     after = metric(backed_up(atoms[0], probs[0]), backed_up(atoms[1], probs[1]))
-    return jnp.where(before > 1e-3, after / jnp.maximum(before, 1e-3), 0)  # no ratios of rounding errors
+    return jnp.where(
+        before > 1e-3, after / jnp.maximum(before, 1e-3), 0
+    )  # no ratios of rounding errors
 
 
 def draw(tables: Tables) -> list[Drawing]:
@@ -218,7 +220,9 @@ def _judge_lemmas(rows: Table) -> list[Claim]:
         name = lemma.lower().replace(" (", "-").replace(")", "").replace(" ", "-")
         claims.append(judged(name, lemma, text, f"at most {share:.2g} of it", share))
     attained = select(rows, lemma="Lemma B.1 (ii)", distributions="worst case")["share"][0]
-    halves = {part: select(rows, lemma=f"Lemma B.2 ({part})")["share"].max() for part in ("i", "ii")}
+    halves = {
+        part: select(rows, lemma=f"Lemma B.2 ({part})")["share"].max() for part in ("i", "ii")
+    }
     return [
         *claims,
         judged(

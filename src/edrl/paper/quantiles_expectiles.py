@@ -15,13 +15,17 @@ _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 def _outcomes() -> Particles:
     """A skewed distribution with two modes: 400 equally likely atoms."""
     rng = np.random.default_rng(0)
-    return Particles(np.sort(np.concatenate([rng.normal(0, 0.6, 280), 2.5 + rng.exponential(0.8, 120)])))
+    return Particles(
+        np.sort(np.concatenate([rng.normal(0, 0.6, 280), 2.5 + rng.exponential(0.8, 120)]))
+    )
 
 
 def measure(full: bool, advance: Advance) -> Tables:
     outcomes = _outcomes()
     atoms = np.asarray(outcomes.atoms)
-    quantiles, expectiles = (np.asarray(family(_LEVELS).evaluate(outcomes)) for family in (Quantiles, Expectiles))
+    quantiles, expectiles = (
+        np.asarray(family(_LEVELS).evaluate(outcomes)) for family in (Quantiles, Expectiles)
+    )
     q, e = (float(family((_TAU,)).evaluate(outcomes)[0]) for family in (Quantiles, Expectiles))
     below, above = np.maximum(e - atoms, 0).mean(), np.maximum(atoms - e, 0).mean()
     return {
@@ -50,10 +54,20 @@ def draw(tables: Tables) -> list[Drawing]:
     at = {name: column[0] for name, column in tables["at_tau"].items()}
     figure, (left, right) = style.axes(1, 2, width=10, height=3.7, sharey=True)
     for axes in (left, right):
-        axes.plot(atoms, cdf, drawstyle="steps-post", color=style.COLOURS["truth"], label="distribution function F")
+        axes.plot(
+            atoms,
+            cdf,
+            drawstyle="steps-post",
+            color=style.COLOURS["truth"],
+            label="distribution function F",
+        )
         axes.set(xlabel="outcome z", ylim=(0, 1.03), xlim=(-2, 6.5))
     left.plot(
-        [-2, at["quantile"], at["quantile"]], [_TAU, _TAU, 0], "--", color=style.COLOURS["QDRL"], label=f"F(q) = {_TAU}"
+        [-2, at["quantile"], at["quantile"]],
+        [_TAU, _TAU, 0],
+        "--",
+        color=style.COLOURS["QDRL"],
+        label=f"F(q) = {_TAU}",
     )
     left.plot(
         at["quantile"],

@@ -39,7 +39,9 @@ class Part:
     error: str = ""  # the traceback, if it failed
 
 
-def reproduce(names: Sequence[str], out: Path, full: bool, again: bool, workers: int, listen: Listener) -> list[Part]:
+def reproduce(
+    names: Sequence[str], out: Path, full: bool, again: bool, workers: int, listen: Listener
+) -> list[Part]:
     """Run the named experiments as far as they are not finished, and write the page of all that are."""
     for name in names:
         if name not in EXPERIMENTS:
@@ -103,7 +105,9 @@ def _work(name: str, out: Path, full: bool, anew: bool) -> Part:
     if anew:
         begin = time.perf_counter()
         with interruptible(), jax.enable_x64(True):
-            tables = experiment.measure(full, lambda fraction, note: report_progress(name, fraction, note))
+            tables = experiment.measure(
+                full, lambda fraction, note: report_progress(name, fraction, note)
+            )
         _keep(tables, kept, name, full, time.perf_counter() - begin)
     files = sorted(kept.glob("*.csv"))
     tables = {path.stem: read_csv(path) for path in files}
@@ -153,7 +157,9 @@ def _write(parts: Sequence[Part], out: Path, full: bool) -> None:
             )
         )  # fmt: skip
     claims = [claim for part in parts for claim in part.claims]
-    (out / "claims.json").write_text(json.dumps(as_json(claims), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / "claims.json").write_text(
+        json.dumps(as_json(claims), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     (out / "claims.md").write_text(as_markdown(claims), encoding="utf-8")
     missing = [name for name in EXPERIMENTS if name not in {part.name for part in parts}]
     (out / "index.html").write_text(page.render(entries, missing, full), encoding="utf-8")

@@ -21,8 +21,14 @@ def thresholds() -> dict[str, Threshold]:
 def _threshold(entry: dict[str, Any]) -> Threshold:
     limits = entry["limits"]
     single = all(key in ("above", "at_most", "unit") for key in limits)
-    named = {"": Limit(**limits)} if single else {name: Limit(**limit) for name, limit in limits.items()}
-    return Threshold(named, str(entry["set_on"]), entry["numbers"], entry["reason"], entry.get("earlier", ""))
+    named = (
+        {"": Limit(**limits)}
+        if single
+        else {name: Limit(**limit) for name, limit in limits.items()}
+    )
+    return Threshold(
+        named, str(entry["set_on"]), entry["numbers"], entry["reason"], entry.get("earlier", "")
+    )
 
 
 def judged(

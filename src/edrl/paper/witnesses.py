@@ -47,7 +47,10 @@ def _of_cdrl() -> tuple[Table, Table]:
     """The two MDPs x1 -> x2 of Appendix C, with gamma = 2/3 and 9 support points."""
     support = np.arange(9) / 8
     one, two = _returns(cdrl_not_uniform(1, 3, "A")), _returns(cdrl_not_uniform(1, 3, "B"))
-    before, after = {"reward ρA": one[1], "reward ρB": two[1]}, {"reward ρA": one[0], "reward ρB": two[0]}
+    before, after = (
+        {"reward ρA": one[1], "reward ρB": two[1]},
+        {"reward ρA": one[0], "reward ρB": two[0]},
+    )
     return _rows("CDRL", Categorical(support), support[:-1], before, after)
 
 
@@ -55,8 +58,15 @@ def _of_qdrl() -> tuple[Table, Table]:
     """The two MDPs of Lemma 4.4 (ii), in which x0 leads to x1 or x2."""
     one = _returns(quantile_not_closed(K, "uniform", GAMMA, ATOMS_PER_LEVEL))
     two = _returns(quantile_not_closed(K, "atoms", GAMMA, ATOMS_PER_LEVEL))
-    before = {"uniform at x1": one[1], "atoms at x1": two[1], "uniform at x2": one[2], "atoms at x2": two[2]}
-    return _rows("QDRL", Quantiles(K), (np.arange(K) + 0.5) / K, before, {"uniform": one[0], "atoms": two[0]})
+    before = {
+        "uniform at x1": one[1],
+        "atoms at x1": two[1],
+        "uniform at x2": one[2],
+        "atoms at x2": two[2],
+    }
+    return _rows(
+        "QDRL", Quantiles(K), (np.arange(K) + 0.5) / K, before, {"uniform": one[0], "atoms": two[0]}
+    )
 
 
 def _of_edrl(draws: int) -> tuple[Table, Table]:
@@ -76,7 +86,11 @@ def _returns(mdp: MDP) -> Particles:
 
 
 def _rows(
-    name: str, family: Statistics, places: Any, before: dict[str, Particles], after: dict[str, Particles]
+    name: str,
+    family: Statistics,
+    places: Any,
+    before: dict[str, Particles],
+    after: dict[str, Particles],
 ) -> tuple[Table, Table]:
     """Tables of the distributions' atoms, and of their statistics; `places` are levels or support points."""
     atoms, values = [], []
@@ -126,21 +140,42 @@ def _draw_stage(axis: Axes, family: str, stage: str, tables: Tables) -> None:
         y = [0.0, *np.cumsum(mu["prob"]), 1.0]
         label = name.removesuffix(" at x1") if i < 2 else None
         axis.step(x, y, where="post", color=colour, lw=2 if first else 1.4, label=label)
-        mark: dict[str, Any] = {"color": colour, "ls": "none", "mfc": "none" if first else colour, "clip_on": False}
+        mark: dict[str, Any] = {
+            "color": colour,
+            "ls": "none",
+            "mfc": "none" if first else colour,
+            "clip_on": False,
+        }
         size = 9 if first else 5
         if family == "CDRL":
             cells = np.array([*values["place"], 1.0])
             seen = cells[1:] > 0.5
-            axis.plot(((cells[1:] + cells[:-1]) / 2)[seen], values["value"][seen], marker="o", ms=size, **mark)
+            axis.plot(
+                ((cells[1:] + cells[:-1]) / 2)[seen],
+                values["value"][seen],
+                marker="o",
+                ms=size,
+                **mark,
+            )
         elif family == "QDRL":
             axis.plot(values["value"], values["place"], marker="o", ms=size, **mark)
         else:
-            axis.plot(values["value"], np.full(len(LEVELS), -0.08 if first else -0.17), marker="d", ms=7, **mark)
+            axis.plot(
+                values["value"],
+                np.full(len(LEVELS), -0.08 if first else -0.17),
+                marker="d",
+                ms=7,
+                **mark,
+            )
     if (family, stage) == ("QDRL", "after"):
         axis.plot(PRINTED, 1 / (2 * K), "x", color="#D55E00", ms=8, mew=2, label="printed, 3γ/2K")
     if family == "CDRL":
         axis.set(xlim=(0.46, 1.04), xticks=np.arange(4, 9) / 8)
-    loc: Any = "upper left" if family != "CDRL" else {"before": "center left", "after": "center right"}[stage]
+    loc: Any = (
+        "upper left"
+        if family != "CDRL"
+        else {"before": "center left", "after": "center right"}[stage]
+    )
     axis.legend(loc=loc)
 
 

@@ -21,7 +21,9 @@ _messages: Any = None  # in a worker: where progress goes
 
 
 @contextmanager
-def worker_pool(workers: int, listen: Listener, cache: Path) -> Iterator[Callable[..., "Future[Any]"]]:
+def worker_pool(
+    workers: int, listen: Listener, cache: Path
+) -> Iterator[Callable[..., "Future[Any]"]]:
     """Yield `submit(function, *arguments)`; the functions may call `report_progress`.
 
     Whoever submits no more than `workers` at a time can stop: what waits in the pool's own queue is begun in any case.

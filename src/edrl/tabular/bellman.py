@@ -21,7 +21,9 @@ from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.rewards import EXPONENTIAL, KINDS, NORMAL, PARTICLES, UNIFORM
 
-_ATOMS_AT_ONCE = 2**20  # how many atoms of backed-up distributions are held at a time: the memory of a sweep
+_ATOMS_AT_ONCE = (
+    2**20
+)  # how many atoms of backed-up distributions are held at a time: the memory of a sweep
 
 
 def at_actions(policy: Policy, table: Any) -> Any:
@@ -51,7 +53,9 @@ def backup_pair(mdp: MDP, returns: Particles, state: Any, action: Any) -> Partic
 def exact_backup(mdp: MDP, policy: Any, eta: Particles) -> Particles:
     """T^pi eta, with all its atoms: from eta [S, A, n] to [S, A, B * W * n * R] (Equation (3))."""
     if eta.shape != (mdp.num_states, mdp.num_actions):
-        right = f"one distribution a state and action is needed: {(mdp.num_states, mdp.num_actions)}"
+        right = (
+            f"one distribution a state and action is needed: {(mdp.num_states, mdp.num_actions)}"
+        )
         raise fail("eta.shape", eta.shape, right)
     return _exact_backup(mdp, as_policy(mdp, policy), eta)
 
@@ -80,7 +84,9 @@ def sweep(mdp: MDP, policy: Policy, family: Statistics, values: Any) -> Any:
     atoms_a_pair = mdp.probs.shape[-1] * mdp.rewards.size * returns.size
 
     def updated(pair: Any) -> Any:
-        return family.evaluate(backup_pair(mdp, returns, pair // mdp.num_actions, pair % mdp.num_actions))
+        return family.evaluate(
+            backup_pair(mdp, returns, pair // mdp.num_actions, pair % mdp.num_actions)
+        )
 
     pairs = jnp.arange(mdp.num_states * mdp.num_actions)
     at_once = max(1, _ATOMS_AT_ONCE // atoms_a_pair)
@@ -119,7 +125,10 @@ def solve_moments(mdp: MDP, policy: Any, k: int) -> np.ndarray:
     at_pairs = []
     for j in range(1, k + 1):
         known = sum(
-            math.comb(j, m) * mdp.gamma ** (j - m) * rewards[..., m] * at_states[j - m][mdp.successors]
+            math.comb(j, m)
+            * mdp.gamma ** (j - m)
+            * rewards[..., m]
+            * at_states[j - m][mdp.successors]
             for m in range(1, j + 1)
         )
         at_pairs.append(solve_linear(mdp, policy, np.sum(mdp.probs * known, axis=-1), mdp.gamma**j))
@@ -129,18 +138,26 @@ def solve_moments(mdp: MDP, policy: Any, k: int) -> np.ndarray:
 
 def solve_linear(mdp: MDP, policy: Policy, source: np.ndarray, discount: float) -> np.ndarray:
     """The solution v [S, A] of v(x, a) = source(x, a) + discount E[v(X', A')], 0 where terminal."""
-    weights = policy.probs[..., None] * np.take_along_axis(mdp.probs, policy.actions[..., None], axis=1)
+    weights = policy.probs[..., None] * np.take_along_axis(
+        mdp.probs, policy.actions[..., None], axis=1
+    )
     weights = np.where(mdp.terminal[:, None, None], 0, weights)
     successors = np.take_along_axis(mdp.successors, policy.actions[..., None], axis=1)
     rows = np.broadcast_to(np.arange(mdp.num_states)[:, None, None], successors.shape)
-    chain = csr_array((weights.ravel(), (rows.ravel(), successors.ravel())), shape=(mdp.num_states,) * 2)
-    at_states = spsolve((eye_array(mdp.num_states) - discount * chain).tocsc(), average(policy, source))
+    chain = csr_array(
+        (weights.ravel(), (rows.ravel(), successors.ravel())), shape=(mdp.num_states,) * 2
+    )
+    at_states = spsolve(
+        (eye_array(mdp.num_states) - discount * chain).tocsc(), average(policy, source)
+    )
     return np.asarray(source + discount * np.sum(mdp.probs * at_states[mdp.successors], axis=-1))
 
 
 def average(policy: Policy, table: np.ndarray) -> np.ndarray:
     """The policy's average [S] of a table [S, A]."""
-    return np.asarray(np.sum(policy.probs * np.take_along_axis(table, policy.actions, axis=1), axis=-1))
+    return np.asarray(
+        np.sum(policy.probs * np.take_along_axis(table, policy.actions, axis=1), axis=-1)
+    )
 
 
 def reward_moments(mdp: MDP, k: int) -> np.ndarray:
@@ -152,7 +169,9 @@ def reward_moments(mdp: MDP, k: int) -> np.ndarray:
     kind, loc, scale = mdp.continuous.kind, mdp.continuous.loc, mdp.continuous.scale
     for m in range(k + 1):
         # E[(loc + scale U)^m] by the binomial theorem, from the moments of the standard continuous.
-        terms = (math.comb(m, j) * loc ** (m - j) * scale**j * _standard(j)[kind] for j in range(m + 1))
+        terms = (
+            math.comb(m, j) * loc ** (m - j) * scale**j * _standard(j)[kind] for j in range(m + 1)
+        )
         moments[..., m] = np.where(kind == PARTICLES, moments[..., m], sum(terms))
     return moments
 

@@ -45,21 +45,42 @@ class Table(NamedTuple):
 
 
 def tabulate(
-    successors: Any, probs: Any, rewards: Any, continuous: ContinuousRewards | None, terminal: Any, reward_atoms: int
+    successors: Any,
+    probs: Any,
+    rewards: Any,
+    continuous: ContinuousRewards | None,
+    terminal: Any,
+    reward_atoms: int,
 ) -> Table:
     """Check sparse arrays, discretise continuous rewards, write the padding and the rows of terminal states."""
     successors, probs = np.asarray(successors), as_probabilities(probs)
-    if successors.ndim != 3 or 0 in successors.shape or not np.issubdtype(successors.dtype, np.integer):
+    if (
+        successors.ndim != 3
+        or 0 in successors.shape
+        or not np.issubdtype(successors.dtype, np.integer)
+    ):
         got = (successors.dtype.name, successors.shape)
-        raise fail("successors", got, "it must be an array of integers [states, actions, successors]")
+        raise fail(
+            "successors", got, "it must be an array of integers [states, actions, successors]"
+        )
     if probs.shape != successors.shape:
         raise fail("probs.shape", probs.shape, f"it must be that of successors, {successors.shape}")
     atoms, weights = _atoms_and_weights(rewards, successors.shape)
-    _refuse(~(np.isfinite(probs) & (probs >= 0)), "probs", probs, "a probability is a number of at least 0")
+    _refuse(
+        ~(np.isfinite(probs) & (probs >= 0)),
+        "probs",
+        probs,
+        "a probability is a number of at least 0",
+    )
     real = probs > 0
     states = np.arange(len(successors))
     outside = (successors < 0) | (successors >= len(states))
-    _refuse(real & outside, "successors", successors, f"a next state is a number from 0 to {len(states) - 1}")
+    _refuse(
+        real & outside,
+        "successors",
+        successors,
+        f"a next state is a number from 0 to {len(states) - 1}",
+    )
     _refuse(real & ~np.isfinite(atoms).all(-1), "rewards", atoms, "a reward must be finite")
     continuous = None if continuous is None else _checked_continuous(continuous, real)
 
@@ -74,14 +95,20 @@ def tabulate(
     if wrong.any():
         x, a, _ = map(int, np.argwhere(wrong)[0])
         right = f"action {a} of state {x} pays or leads elsewhere, but the return from a terminal state is 0"
-        raise fail(f"terminal[{x}]", True, right + ": pay on the way into it, or let it lead to an end state")
+        raise fail(
+            f"terminal[{x}]",
+            True,
+            right + ": pay on the way into it, or let it lead to an end state",
+        )
     successors = np.where(real, successors, states[:, None, None]).astype(np.int32)
     probs = np.where(terminal[:, None, None], np.arange(probs.shape[-1]) == 0, probs)
     total = probs.sum(-1)
     wrong = np.abs(total - 1) > SUM_TOLERANCE
     if wrong.any():
         x, a = map(int, np.argwhere(wrong)[0])
-        right = f"the probabilities of state {x}, action {a} must sum to 1 to within {SUM_TOLERANCE:g}"
+        right = (
+            f"the probabilities of state {x}, action {a} must sum to 1 to within {SUM_TOLERANCE:g}"
+        )
         raise fail(f"sum of probs[{x}, {a}]", float(total[x, a]), right)
 
     discretisation_error = np.zeros(total.shape)
@@ -92,7 +119,9 @@ def tabulate(
     real = real[..., None] & ~terminal[:, None, None, None]
     atoms = np.where(real & (weights > 0), atoms, 0.0)
     weights = np.where(real, weights, np.arange(atoms.shape[-1]) == 0)
-    return Table(successors, probs, Particles(atoms, weights), terminal, continuous, discretisation_error)
+    return Table(
+        successors, probs, Particles(atoms, weights), terminal, continuous, discretisation_error
+    )
 
 
 def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -103,11 +132,17 @@ def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray
         atoms = np.asarray(rewards, np.float64)[..., None]
         weights = np.ones_like(atoms)
     if atoms.shape[:-1] != shape:
-        raise fail("rewards.shape", atoms.shape[:-1], f"without atoms, it must be that of successors, {shape}")
+        raise fail(
+            "rewards.shape",
+            atoms.shape[:-1],
+            f"without atoms, it must be that of successors, {shape}",
+        )
     return atoms, weights
 
 
-def _discretise(atoms: np.ndarray, weights: np.ndarray, continuous: ContinuousRewards, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _discretise(
+    atoms: np.ndarray, weights: np.ndarray, continuous: ContinuousRewards, n: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Write `n` equally likely atoms where a reward is continuous, with room for all atoms everywhere."""
     size = max(n, atoms.shape[-1])
 
@@ -120,14 +155,22 @@ def _discretise(atoms: np.ndarray, weights: np.ndarray, continuous: ContinuousRe
     return atoms, np.where(is_continuous, equal, padded(weights))
 
 
-def _checked_continuous(continuous: ContinuousRewards, real: np.ndarray) -> ContinuousRewards | None:
+def _checked_continuous(
+    continuous: ContinuousRewards, real: np.ndarray
+) -> ContinuousRewards | None:
     """The distributions of real transitions as NumPy arrays, or None if none of them is continuous."""
     kind = np.asarray(continuous.kind)
     loc, scale = np.asarray(continuous.loc, np.float64), np.asarray(continuous.scale, np.float64)
     for name, field in (("kind", kind), ("loc", loc), ("scale", scale)):
         if field.shape != real.shape:
-            raise fail(f"continuous.{name}.shape", field.shape, f"it must be that of successors, {real.shape}")
-    _refuse(real & ~np.isin(kind, KINDS), "continuous.kind", kind, f"it must be one of {list(KINDS)}")
+            raise fail(
+                f"continuous.{name}.shape",
+                field.shape,
+                f"it must be that of successors, {real.shape}",
+            )
+    _refuse(
+        real & ~np.isin(kind, KINDS), "continuous.kind", kind, f"it must be one of {list(KINDS)}"
+    )
     here = real & (kind != PARTICLES)
     _refuse(here & ~np.isfinite(loc), "continuous.loc", loc, "it must be finite")
     useful = np.isfinite(scale) & (scale != 0)
@@ -142,7 +185,11 @@ def _refuse(wrong: np.ndarray, name: str, array: Any, right: str) -> None:
     """Raise an error about the first transition [x, a, b] that is `wrong`."""
     if wrong.any():
         at = tuple(map(int, np.argwhere(wrong)[0]))
-        raise fail(f"{name}{list(at)}", np.asarray(array)[at].tolist(), f"state {at[0]}, action {at[1]}: {right}")
+        raise fail(
+            f"{name}{list(at)}",
+            np.asarray(array)[at].tolist(),
+            f"state {at[0]}, action {at[1]}: {right}",
+        )
 
 
 def _as_mask(name: str, states: Any, num_states: int) -> np.ndarray:
@@ -167,20 +214,32 @@ def nonzero_first(weights: np.ndarray) -> np.ndarray:
 def dense_to_arrays(transitions: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray, Any]:
     """Successors, probs and rewards [S, A, B] from `transitions [S, A, S]`; see `MDP.from_dense`."""
     transitions = as_probabilities(transitions)
-    if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2] or 0 in transitions.shape:
+    if (
+        transitions.ndim != 3
+        or transitions.shape[0] != transitions.shape[2]
+        or 0 in transitions.shape
+    ):
         raise fail("transitions.shape", transitions.shape, "it must be [states, actions, states]")
     successors = nonzero_first(transitions)
     probs = np.take_along_axis(transitions, successors, -1)
     is_random = isinstance(rewards, Particles)
-    fields = [rewards.atoms, rewards.probs] if is_random else [np.asarray(rewards, np.float64)[..., None]]
+    fields = (
+        [rewards.atoms, rewards.probs]
+        if is_random
+        else [np.asarray(rewards, np.float64)[..., None]]
+    )
     shape = fields[0].shape[:-1]
     if shape not in (transitions.shape[:2], transitions.shape):
         right = f"it must be {transitions.shape[:2]} or {transitions.shape}"
         raise fail("rewards.shape", shape, right + (" before the atoms" if is_random else ""))
     if len(shape) == 2:
-        chosen = [np.broadcast_to(field[:, :, None], (*probs.shape, field.shape[-1])) for field in fields]
+        chosen = [
+            np.broadcast_to(field[:, :, None], (*probs.shape, field.shape[-1])) for field in fields
+        ]
     else:
-        chosen = [np.take_along_axis(np.asarray(field), successors[..., None], 2) for field in fields]
+        chosen = [
+            np.take_along_axis(np.asarray(field), successors[..., None], 2) for field in fields
+        ]
     return successors, probs, Particles(*chosen) if is_random else chosen[0][..., 0]
 
 
@@ -188,7 +247,11 @@ def lists_to_arrays(
     transitions: Mapping[int, Any] | Sequence[Any],
 ) -> tuple[np.ndarray, np.ndarray, Particles, ContinuousRewards]:
     """Successors, probs, rewards and continuous rewards [S, A, B] from lists `transitions[x][a]`; see `MDP.from_lists`."""
-    rows = {(x, a): _merged(x, a, listed) for x, actions in _items(transitions) for a, listed in _items(actions)}
+    rows = {
+        (x, a): _merged(x, a, listed)
+        for x, actions in _items(transitions)
+        for a, listed in _items(actions)
+    }
     if isinstance(transitions, Mapping):
         named = [
             *(int(x) for x in transitions),
@@ -201,9 +264,16 @@ def lists_to_arrays(
         raise fail("transitions", transitions, "at least one state is needed")
     num_actions = 1 + max((a for _, a in rows), default=0)
     busy = {x for (x, _), row in rows.items() if row}
-    rows |= {(x, a): [(1.0, x, 0.0)] for x in range(num_states) if x not in busy for a in range(num_actions)}
+    rows |= {
+        (x, a): [(1.0, x, 0.0)]
+        for x in range(num_states)
+        if x not in busy
+        for a in range(num_actions)
+    }
 
-    atoms_needed = (reward.size for row in rows.values() for *_, reward in row if isinstance(reward, Particles))
+    atoms_needed = (
+        reward.size for row in rows.values() for *_, reward in row if isinstance(reward, Particles)
+    )
     shape = (num_states, num_actions, max(map(len, rows.values())))
     successors, probs = np.zeros(shape, np.int64), np.zeros(shape)
     atoms = np.zeros((*shape, max(atoms_needed, default=1)))
@@ -214,7 +284,10 @@ def lists_to_arrays(
             at = x, a, b
             successors[at], probs[at] = successor, probability
             if isinstance(reward, ContinuousReward):
-                continuous.kind[at], (continuous.loc[at], continuous.scale[at]) = reward.kind, reward.affine
+                continuous.kind[at], (continuous.loc[at], continuous.scale[at]) = (
+                    reward.kind,
+                    reward.affine,
+                )
             elif isinstance(reward, Particles):
                 atoms[at][: reward.size], weights[at] = reward.atoms, 0.0
                 weights[at][: reward.size] = as_probabilities(reward.probs)
@@ -236,15 +309,29 @@ def _merged(x: int, a: int, listed: Transitions) -> list[tuple[float, int, Rewar
     for entry in listed:
         place = f"transitions[{x}][{a}]"
         if not isinstance(entry, Sequence) or len(entry) != 3:
-            raise fail(place, entry, f"state {x}, action {a}: each entry must be (probability, next state, reward)")
+            raise fail(
+                place,
+                entry,
+                f"state {x}, action {a}: each entry must be (probability, next state, reward)",
+            )
         probability, successor, reward = entry
         if not probability >= 0:
-            raise fail(place, entry, f"state {x}, action {a}: a probability is a number of at least 0")
+            raise fail(
+                place, entry, f"state {x}, action {a}: a probability is a number of at least 0"
+            )
         if isinstance(reward, Particles) and reward.shape:
-            raise fail(place, reward.shape, f"state {x}, action {a}: a reward is one distribution, not a batch")
+            raise fail(
+                place,
+                reward.shape,
+                f"state {x}, action {a}: a reward is one distribution, not a batch",
+            )
         if not isinstance(reward, Particles | ContinuousReward):
             if np.ndim(reward) or not np.isfinite(reward):
-                raise fail(place, entry, f"state {x}, action {a}: a reward must be a finite number, or a distribution")
+                raise fail(
+                    place,
+                    entry,
+                    f"state {x}, action {a}: a reward must be a finite number, or a distribution",
+                )
             reward = float(reward)
         if probability > 0:
             if not float(successor).is_integer():
@@ -272,10 +359,17 @@ def gymnasium_lists(env_or_id: Any) -> tuple[list[Any], np.ndarray | None]:
     env = env_or_id.unwrapped
     table = getattr(env, "P", None)
     if table is None:
-        raise fail("env_or_id", env_or_id, "the environment needs a table P, as FrozenLake-v1 and Taxi-v4 have")
+        raise fail(
+            "env_or_id",
+            env_or_id,
+            "the environment needs a table P, as FrozenLake-v1 and Taxi-v4 have",
+        )
     end = len(table)
     lists: list[Any] = [
-        [[(p, end if ended else x, float(r)) for p, x, r, ended in table[state][a]] for a in range(len(table[state]))]
+        [
+            [(p, end if ended else x, float(r)) for p, x, r, ended in table[state][a]]
+            for a in range(len(table[state]))
+        ]
         for state in range(end)
     ]
     start = getattr(env, "initial_state_distrib", None)

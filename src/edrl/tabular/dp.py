@@ -121,13 +121,17 @@ def _iterate(
 ) -> Solution:
     check_number("tolerance", tolerance, 0.0)
     asked_for = max_iterations is not None
-    max_iterations = _MOST_SWEEPS if max_iterations is None else check_count("max_iterations", max_iterations, 1)
+    max_iterations = (
+        _MOST_SWEEPS if max_iterations is None else check_count("max_iterations", max_iterations, 1)
+    )
     values = initial_values(mdp, family, initial)
     residuals = np.zeros(0)
     largest = jnp.max(jnp.abs(values), axis=(0, 1))
     change, settled = np.inf, False
     with track("dynamic programming", max_iterations, progress) as advance:
-        while len(residuals) < max_iterations and not settled and not np.isnan(change):  # nothing comes after NaN
+        while (
+            len(residuals) < max_iterations and not settled and not np.isnan(change)
+        ):  # nothing comes after NaN
             at_most = min(_SWEEPS_AT_ONCE, max_iterations - len(residuals))
             # None and not 0 for a greedy policy: it has one action a state, an epsilon-greedy one has all.
             values, largest, settled, block, done = _sweeps(
@@ -171,13 +175,21 @@ def _sweeps(
         # Statistics may have other units (moments), and one may be 0 but for the rounding of others (a mean).
         rounding = _ROUNDING * jnp.finfo(values.dtype).eps * largest
         enough = jnp.maximum(tolerance * jnp.minimum(1.0, jnp.max(largest)), rounding)
-        return updated, largest, jnp.all(change <= enough), changes.at[done].set(jnp.max(change)), done + 1
+        return (
+            updated,
+            largest,
+            jnp.all(change <= enough),
+            changes.at[done].set(jnp.max(change)),
+            done + 1,
+        )
 
     def unfinished(state: State) -> Any:
         _, _, settled, changes, done = state
         return (done < at_most) & ~settled & ((done == 0) | ~jnp.isnan(changes[done - 1]))
 
-    return jax.lax.while_loop(unfinished, body, (values, largest, False, jnp.zeros(_SWEEPS_AT_ONCE), 0))
+    return jax.lax.while_loop(
+        unfinished, body, (values, largest, False, jnp.zeros(_SWEEPS_AT_ONCE), 0)
+    )
 
 
 def initial_values(mdp: MDP, family: Statistics, initial: Any) -> Any:

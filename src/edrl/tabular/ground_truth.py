@@ -81,7 +81,9 @@ def return_distributions(
     ends = return_range(mdp, policy)
     outcomes = _outcomes(mdp)
     alive = np.broadcast_to(~mdp.terminal[:, None], means.shape).astype(np.float64)
-    horizon = max(1.0, float(solve_linear(mdp, policy, alive, mdp.gamma).max()))  # expected steps, discounted
+    horizon = max(
+        1.0, float(solve_linear(mdp, policy, alive, mdp.gamma).max())
+    )  # expected steps, discounted
     bounds, done = _bound_states(
         _in_parts(_of_states(outcomes, policy.dense(mdp.num_actions)), atoms), mdp.gamma, horizon,
         average(policy, means), _state_range(policy, ends), atoms, tolerance, max_iterations, progress,
@@ -94,7 +96,9 @@ def return_distributions(
         nodes = _nodes(pairs, low, high)
     pairs = jax.tree.map(lambda field: np.asarray(field).reshape(2, *means.shape, atoms), pairs)
     lower, upper = pairs
-    middle = Particles(np.concatenate(pairs.atoms, axis=-1), np.concatenate(pairs.probs, axis=-1) / 2)
+    middle = Particles(
+        np.concatenate(pairs.atoms, axis=-1), np.concatenate(pairs.probs, axis=-1) / 2
+    )
     error = np.asarray(integrated_cdf_distance(lower, upper)) / 2
     error = error + solve_linear(mdp, policy, mdp.discretisation_error, mdp.gamma)
     return Truth(middle, error, lower, upper, means, done)
@@ -146,7 +150,9 @@ def _outcomes(mdp: MDP) -> _Outcomes:
     probs = mdp.probs[..., None] * mdp.rewards.probs
     x, a, b, r = np.nonzero(probs)
     at = x, a, b, r
-    return _Outcomes(x * mdp.num_actions + a, mdp.successors[x, a, b], mdp.rewards.atoms[at], probs[at])
+    return _Outcomes(
+        x * mdp.num_actions + a, mdp.successors[x, a, b], mdp.rewards.atoms[at], probs[at]
+    )
 
 
 def _of_states(outcomes: _Outcomes, policy: np.ndarray) -> _Outcomes:
@@ -168,7 +174,9 @@ def _in_parts(outcomes: _Outcomes, atoms: int) -> _Outcomes:
 @jax.jit
 def _tighten(parts: _Outcomes, gamma: Any, nodes: Any, bounds: Particles, steps: Any) -> Particles:
     """Back the bounds of states up, `steps` times."""
-    return jax.lax.fori_loop(0, steps, lambda _, bounds: _backed_up(parts, gamma, nodes, bounds), bounds)
+    return jax.lax.fori_loop(
+        0, steps, lambda _, bounds: _backed_up(parts, gamma, nodes, bounds), bounds
+    )
 
 
 @jax.jit
@@ -176,7 +184,9 @@ def _backed_up(parts: _Outcomes, gamma: Any, nodes: Any, bounds: Particles) -> P
     """From both bounds of states, [2, S, n], to those of the sources of `parts`, on `nodes [sources, n]`."""
     mass, moment = jax.vmap(lambda eta: _cells(parts, gamma, nodes, eta))(bounds)
     gathered = nodes + moment[0] / jnp.where(mass[0] > 0, mass[0], 1)  # the barycentre of each cell
-    return Particles(jnp.stack([gathered, nodes]), jnp.stack([mass[0], _split(mass[1], moment[1], nodes)]))
+    return Particles(
+        jnp.stack([gathered, nodes]), jnp.stack([mass[0], _split(mass[1], moment[1], nodes)])
+    )
 
 
 def _cells(parts: _Outcomes, gamma: Any, nodes: Any, eta: Particles) -> tuple[Any, Any]:
@@ -188,7 +198,9 @@ def _cells(parts: _Outcomes, gamma: Any, nodes: Any, eta: Particles) -> tuple[An
     def add(sums: Any, part: _Outcomes) -> tuple[Any, None]:
         edges = nodes[part.source]
         atoms = part.rewards[:, None] + gamma * eta.atoms[part.target]
-        cell = jax.vmap(lambda edges, x: jnp.searchsorted(edges, x, side="right"))(edges[:, 1:-1], atoms)
+        cell = jax.vmap(lambda edges, x: jnp.searchsorted(edges, x, side="right"))(
+            edges[:, 1:-1], atoms
+        )
         mass = part.probs[:, None] * eta.probs[part.target]
         moment = mass * (atoms - jnp.take_along_axis(edges, cell, axis=-1))
         return sums.at[part.source[:, None], cell].add(jnp.stack([mass, moment], axis=-1)), None
@@ -207,7 +219,9 @@ def _split(mass: Any, moment: Any, nodes: Any) -> Any:
 def _extremes(means: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> Particles:
     """Below all distributions of a mean and a range is the point mass, above them all mass at the ends: [2, S, n]."""
     share = np.clip((means - low) / np.where(high > low, high - low, 1), 0, 1)
-    atoms = np.stack([np.broadcast_to(means[:, None], (len(means), n)), np.linspace(low, high, n, axis=-1)])
+    atoms = np.stack(
+        [np.broadcast_to(means[:, None], (len(means), n)), np.linspace(low, high, n, axis=-1)]
+    )
     probs = np.zeros_like(atoms)
     probs[0, :, 0], probs[1, :, 0], probs[1, :, -1] = 1, 1 - share, share
     return Particles(atoms, probs)
@@ -220,9 +234,14 @@ def _nodes(bounds: Particles, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     cells have the same m w if the density of nodes is the root of that of the mass: most nodes are spread so. Some
     lie on the heaviest atoms, which then stay where they are, and some evenly, where there may be mass later.
     """
-    atoms, probs = (np.concatenate(np.asarray(field), axis=-1) for field in (bounds.atoms, bounds.probs / 2))
+    atoms, probs = (
+        np.concatenate(np.asarray(field), axis=-1) for field in (bounds.atoms, bounds.probs / 2)
+    )
     order = np.argsort(atoms, axis=-1)
-    atoms, probs = np.take_along_axis(atoms, order, axis=-1), np.take_along_axis(probs, order, axis=-1)
+    atoms, probs = (
+        np.take_along_axis(atoms, order, axis=-1),
+        np.take_along_axis(probs, order, axis=-1),
+    )
     ends = low[:, None], high[:, None]
     nothing = np.zeros_like(ends[0])
 
@@ -231,11 +250,15 @@ def _nodes(bounds: Particles, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return weights / np.where(total > 0, total, 1)
 
     gaps = np.maximum(np.diff(np.hstack([ends[0], atoms, ends[1]])), 0)
-    beside = (np.hstack([nothing, probs]) + np.hstack([probs, nothing])) / 2  # of the two neighbours of each gap
+    beside = (
+        np.hstack([nothing, probs]) + np.hstack([probs, nothing])
+    ) / 2  # of the two neighbours of each gap
     over_gaps = 0.8 * share(np.sqrt(beside * gaps)) + 0.1 * share(gaps)
     at_atoms = 0.1 * share(np.minimum(probs, 2 / bounds.size))
     # One after the other: a gap, an atom, a gap, ..., a gap.
-    steps = np.stack([over_gaps, np.hstack([at_atoms, nothing])], axis=-1).reshape(len(low), -1)[:, :-1]
+    steps = np.stack([over_gaps, np.hstack([at_atoms, nothing])], axis=-1).reshape(len(low), -1)[
+        :, :-1
+    ]
     measure = np.hstack([nothing, np.cumsum(steps, axis=-1)])
     x = np.hstack([ends[0], np.repeat(atoms, 2, axis=-1), ends[1]])
     # All rows at once: row i runs from 2i to 2i + 1.
@@ -259,11 +282,19 @@ def return_range(mdp: MDP, policy: Any) -> tuple[np.ndarray, np.ndarray]:
         low = np.where(real, worst + mdp.gamma * low[mdp.successors], np.inf).min(axis=-1)
         return low, np.where(real, best + mdp.gamma * high[mdp.successors], -np.inf).max(axis=-1)
 
-    def sweep(states: tuple[np.ndarray, np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], float, bool]:
+    def sweep(
+        states: tuple[np.ndarray, np.ndarray],
+    ) -> tuple[tuple[np.ndarray, np.ndarray], float, bool]:
         """The states' new range, its change, and whether that is only rounding."""
         new = _state_range(policy, of_pairs(*states))
-        change = max(float(np.abs(after - before).max()) for after, before in zip(new, states, strict=True))
-        return new, change, change <= 1e-12 * max(float(np.abs(end).max()) for end in (worst, best, *new))
+        change = max(
+            float(np.abs(after - before).max()) for after, before in zip(new, states, strict=True)
+        )
+        return (
+            new,
+            change,
+            change <= 1e-12 * max(float(np.abs(end).max()) for end in (worst, best, *new)),
+        )
 
     if mdp.gamma == 1:
         # Longest and shortest paths to the end: they pass no state twice, unless that pays again and again.
@@ -288,7 +319,9 @@ def return_range(mdp: MDP, policy: Any) -> tuple[np.ndarray, np.ndarray]:
     return low - rest * alive, high + rest * alive
 
 
-def _state_range(policy: Policy, ends: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _state_range(
+    policy: Policy, ends: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """From the ranges of pairs [S, A] to those of states [S] under the policy."""
     taken = policy.probs > 0
     low, high = (np.take_along_axis(end, policy.actions, axis=1) for end in ends)
@@ -313,29 +346,46 @@ def rollouts(
     """
     episodes = check_count("episodes", episodes, 1)
     check_number("truncation", truncation, 0.0, 1.0, open_low=True)
-    for name, value, count in (("state", state, mdp.num_states), ("action", action, mdp.num_actions)):
+    for name, value, count in (
+        ("state", state, mdp.num_states),
+        ("action", action, mdp.num_actions),
+    ):
         if value is not None and check_count(name, value, 0) >= count:
             raise fail(name, value, f"it must be a number from 0 to {count - 1}")
     start = mdp.start if state is None else (np.arange(mdp.num_states) == state).astype(float)
     first = -1 if action is None else action
     key = jax.random.key(seed)
     least_discount = truncation * (1 - mdp.gamma)
-    return Particles(_rollouts(mdp, as_policy(mdp, policy), key, start, first, least_discount, episodes))
+    return Particles(
+        _rollouts(mdp, as_policy(mdp, policy), key, start, first, least_discount, episodes)
+    )
 
 
 @jax.jit(static_argnames="episodes")
 def _rollouts(
-    mdp: MDP, policy: Policy, key: jax.Array, start: Any, first: Any, least_discount: Any, episodes: int
+    mdp: MDP,
+    policy: Policy,
+    key: jax.Array,
+    start: Any,
+    first: Any,
+    least_discount: Any,
+    episodes: int,
 ) -> Any:
     key_start, key_steps = jax.random.split(key)
-    states = jax.random.choice(key_start, mdp.num_states, (episodes,), p=jnp.asarray(start)).astype(jnp.int32)
+    states = jax.random.choice(key_start, mdp.num_states, (episodes,), p=jnp.asarray(start)).astype(
+        jnp.int32
+    )
     terminal, successors = jnp.asarray(mdp.terminal), jnp.asarray(mdp.successors)
     actions, probs = jnp.asarray(policy.actions), jnp.asarray(policy.probs)
 
     def step(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         time, discount, states, returns = carry
-        key_action, key_branch, key_reward = jax.random.split(jax.random.fold_in(key_steps, time), 3)
-        choice = Particles(actions[states].astype(float), probs[states]).sample(key_action).astype(int)
+        key_action, key_branch, key_reward = jax.random.split(
+            jax.random.fold_in(key_steps, time), 3
+        )
+        choice = (
+            Particles(actions[states].astype(float), probs[states]).sample(key_action).astype(int)
+        )
         choice = jnp.where((time == 0) & (first >= 0), first, choice)
         branch = mdp.sample_branch(key_branch, states, choice)
         reward = mdp.sample_reward(key_reward, states, choice, branch)

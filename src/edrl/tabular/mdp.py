@@ -34,7 +34,9 @@ class MDP(eqx.Module):
     terminal: Any  # bool [S]
     start: Any  # [S], the distribution of the first state
     gamma: float
-    discretisation_error: Any  # [S, A], the largest |P - P_discretised| of the rewards, averaged over successors
+    discretisation_error: (
+        Any  # [S, A], the largest |P - P_discretised| of the rewards, averaged over successors
+    )
     continuous: ContinuousRewards | None = None  # [S, A, B]
     state_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
     action_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
@@ -62,7 +64,9 @@ class MDP(eqx.Module):
         replace the rewards where their kind is not 0, and are discretised into `reward_atoms` atoms. `gamma`
         is in [0, 1], and 1 only if every policy reaches a terminal state with probability one.
         """
-        table = constructors.tabulate(successors, probs, rewards, continuous, terminal, reward_atoms)
+        table = constructors.tabulate(
+            successors, probs, rewards, continuous, terminal, reward_atoms
+        )
         num_states, num_actions = table.discretisation_error.shape
         gamma = check_number("gamma", gamma, 0.0, 1.0)
         if gamma == 1:
@@ -86,10 +90,14 @@ class MDP(eqx.Module):
 
         The options (`terminal`, `start`, names) are those of `from_arrays`.
         """
-        return cls.from_arrays(*constructors.dense_to_arrays(transitions, rewards), gamma, **options)
+        return cls.from_arrays(
+            *constructors.dense_to_arrays(transitions, rewards), gamma, **options
+        )
 
     @classmethod
-    def from_lists(cls, transitions: Mapping[int, Any] | Sequence[Any], gamma: float, **options: Any) -> "MDP":
+    def from_lists(
+        cls, transitions: Mapping[int, Any] | Sequence[Any], gamma: float, **options: Any
+    ) -> "MDP":
         """From lists `transitions[x][a]` of (probability, next state, reward), in lists or dictionaries.
 
         A reward is a number, `Particles`, or a distribution. A state without transitions is terminal; in a dictionary
@@ -167,10 +175,16 @@ def _as_start(start: Any, terminal: np.ndarray) -> np.ndarray:
         return (np.arange(num_states) == state).astype(np.float64)
     array = constructors.as_probabilities(start)
     if array.shape != (num_states,):
-        raise fail("start.shape", array.shape, f"one probability a state is needed: ({num_states},)")
+        raise fail(
+            "start.shape", array.shape, f"one probability a state is needed: ({num_states},)"
+        )
     if not (array >= 0).all():
         x = int(np.argmin(array >= 0))
-        raise fail(f"start[{x}]", float(array[x]), f"the probability to start in state {x} must be at least 0")
+        raise fail(
+            f"start[{x}]",
+            float(array[x]),
+            f"the probability to start in state {x} must be at least 0",
+        )
     if not abs(array.sum() - 1) <= constructors.SUM_TOLERANCE:
         raise fail("sum of start", float(array.sum()), "the start probabilities must sum to 1")
     return array
@@ -185,7 +199,9 @@ def _check_episodes_end(table: constructors.Table) -> None:
     num_states, num_actions, _ = table.probs.shape
     x, a, b = np.nonzero(table.probs)
     order = np.argsort(table.successors[x, a, b], kind="stable")
-    pairs = (x * num_actions + a)[order]  # the pairs (x, a), grouped by the state to which they can lead
+    pairs = (x * num_actions + a)[
+        order
+    ]  # the pairs (x, a), grouped by the state to which they can lead
     counts = np.bincount(table.successors[x, a, b], minlength=num_states)
     first = np.cumsum(counts) - counts
     open_action = np.ones((num_states, num_actions), bool)

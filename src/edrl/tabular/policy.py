@@ -23,7 +23,11 @@ class Policy(eqx.Module):
         """The probabilities [S, A] of all actions."""
         probs = jnp.asarray(self.probs)
         states = jnp.arange(probs.shape[0])[:, None]
-        return jnp.zeros((probs.shape[0], num_actions), probs.dtype).at[states, self.actions].add(probs)
+        return (
+            jnp.zeros((probs.shape[0], num_actions), probs.dtype)
+            .at[states, self.actions]
+            .add(probs)
+        )
 
 
 def as_policy(mdp: MDP, policy: Any) -> Policy:
@@ -35,14 +39,20 @@ def as_policy(mdp: MDP, policy: Any) -> Policy:
     shape = (mdp.num_states, mdp.num_actions)
     if isinstance(policy, Policy):
         chosen = policy
-        if is_concrete(policy.probs) and not np.array_equal(probs := as_probabilities(policy.probs), policy.probs):
+        if is_concrete(policy.probs) and not np.array_equal(
+            probs := as_probabilities(policy.probs), policy.probs
+        ):
             chosen = Policy(policy.actions, probs)
     elif isinstance(policy, str):
         if policy != "uniform":
             raise fail("policy", policy, 'the only policy known by name is "uniform"')
         chosen = _from_probabilities(np.full(shape, 1 / shape[1]))
     elif isinstance(policy, Statistics):
-        raise fail("policy", type(policy).__name__, "these are statistics: have they changed places with the policy?")
+        raise fail(
+            "policy",
+            type(policy).__name__,
+            "these are statistics: have they changed places with the policy?",
+        )
     else:
         chosen = _from_array(policy, shape)
     if is_concrete(chosen.actions, chosen.probs):
@@ -54,7 +64,9 @@ def _from_array(policy: Any, shape: tuple[int, int]) -> Policy:
     xp: Any = np if is_concrete(policy) else jnp
     array = xp.asarray(policy)
     if array.ndim == 2 and array.shape == shape and array.dtype != bool:
-        return _from_probabilities(as_probabilities(array) if is_concrete(array) else array.astype(float))
+        return _from_probabilities(
+            as_probabilities(array) if is_concrete(array) else array.astype(float)
+        )
     if array.ndim < 2 and np.issubdtype(array.dtype, np.integer) and array.shape in ((), shape[:1]):
         actions = xp.broadcast_to(array, shape[:1])[:, None].astype(np.int32)
         return Policy(actions, np.ones((shape[0], 1)))
@@ -68,7 +80,9 @@ def _from_array(policy: Any, shape: tuple[int, int]) -> Policy:
 
 def _from_probabilities(probs: Any) -> Policy:
     if not is_concrete(probs):  # which of them are zero cannot be seen
-        return Policy(jnp.broadcast_to(jnp.arange(probs.shape[1], dtype=np.int32), probs.shape), probs)
+        return Policy(
+            jnp.broadcast_to(jnp.arange(probs.shape[1], dtype=np.int32), probs.shape), probs
+        )
     actions = nonzero_first(probs)
     return Policy(actions.astype(np.int32), np.take_along_axis(probs, actions, -1))
 
@@ -76,11 +90,17 @@ def _from_probabilities(probs: Any) -> Policy:
 def _check(actions: np.ndarray, probs: np.ndarray, num_states: int, num_actions: int) -> None:
     if actions.ndim != 2 or len(actions) != num_states or probs.shape != actions.shape:
         got = (actions.shape, probs.shape)
-        raise fail("shapes of policy.actions and policy.probs", got, f"both must be [{num_states}, W]")
+        raise fail(
+            "shapes of policy.actions and policy.probs", got, f"both must be [{num_states}, W]"
+        )
     outside = ((actions < 0) | (actions >= num_actions)).any(-1)
     if outside.any():
         x = int(np.argmax(outside))
-        raise fail(f"policy.actions[{x}]", actions[x].tolist(), f"actions are numbers from 0 to {num_actions - 1}")
+        raise fail(
+            f"policy.actions[{x}]",
+            actions[x].tolist(),
+            f"actions are numbers from 0 to {num_actions - 1}",
+        )
     wrong = ~(probs >= 0).all(-1) | ~(np.abs(probs.sum(-1) - 1) <= SUM_TOLERANCE)
     if wrong.any():
         x = int(np.argmax(wrong))

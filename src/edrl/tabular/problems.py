@@ -29,7 +29,11 @@ def bimodal_chain(
     length = check_count("length", length, 1)
     last = length - 1
     return MDP.from_lists(
-        [*([[(1.0, x + 1, 0.0)]] for x in range(last)), [[(p, last + 1, reward) for p, reward in modes]], []],
+        [
+            *([[(1.0, x + 1, 0.0)]] for x in range(last)),
+            [[(p, last + 1, reward) for p, reward in modes]],
+            [],
+        ],
         gamma,
         reward_atoms=reward_atoms,
         state_names=[*_numbered(length), "end"],
@@ -37,7 +41,9 @@ def bimodal_chain(
     )
 
 
-def n_chain(length: int = 15, goal: Reward = 1.0, gamma: float = 0.99, reward_atoms: int = 64) -> MDP:
+def n_chain(
+    length: int = 15, goal: Reward = 1.0, gamma: float = 0.99, reward_atoms: int = 64
+) -> MDP:
     """Section 5.1, Figure 3: `forward` moves right with probability 0.95, else to x0; `backward` the reverse.
 
     The reward is -1 on the way to x0 and `goal` on the way to the rightmost state, which is terminal;
@@ -71,7 +77,12 @@ def control_mdp(reward_atoms: int = 64) -> MDP:
     1 and 0.85 (gamma = 1). The density at x4 is misprinted as exp(lambda + 1.85) for lambda <= 1.85, which
     integrates to exp(3.7); meant is exp(lambda - 1.85). All actions do the same in states other than x0.
     """
-    after = {1: (3, 0.0), 2: (4, 0.0), 3: (5, Exponential()), 4: (5, Exponential(shift=1.85, reflected=True))}
+    after = {
+        1: (3, 0.0),
+        2: (4, 0.0),
+        3: (5, Exponential()),
+        4: (5, Exponential(shift=1.85, reflected=True)),
+    }
     both = {x: [[(1.0, successor, reward)]] * 2 for x, (successor, reward) in after.items()}
     return MDP.from_lists(
         {0: [[(1.0, 1, 0.0)], [(1.0, 2, 0.0)]], **both},
@@ -117,7 +128,9 @@ def quantile_mean_inconsistent(k: int = 4, gamma: float = 0.9) -> MDP:
     k = check_count("k", k, 1)
     rare = Particles(np.array([0.0, 1.0]), np.array([4 * k - 1, 1]) / (4 * k))
     actions = [[(1.0, 1, rare)], [(1.0, 1, 1 / (8 * k))]]
-    return MDP.from_lists([actions, []], gamma, state_names=["x0", "end"], action_names=["a1", "a2"])
+    return MDP.from_lists(
+        [actions, []], gamma, state_names=["x0", "end"], action_names=["a1", "a2"]
+    )
 
 
 def cdrl_not_uniform(m: int = 1, depth: int = 5, variant: Literal["A", "B"] = "A") -> MDP:
@@ -150,10 +163,14 @@ def qdrl_not_uniform(k: int = 5, epsilon: float | None = None, gamma: float = 0.
     """
     if check_count("k", k, 1) % 2 == 0:
         raise fail("k", k, "it must be odd, so that the median is one of the quantiles")
-    epsilon = check_number("epsilon", 1 / (8 * k) if epsilon is None else epsilon, 0.0, 0.5, open_low=True)
+    epsilon = check_number(
+        "epsilon", 1 / (8 * k) if epsilon is None else epsilon, 0.0, 0.5, open_low=True
+    )
     often = 1 - 1 / (2 * k) + epsilon
     if not (0.5 + epsilon) * often < 0.5:
-        raise fail("epsilon", epsilon, f"it must be so small that (1/2 + epsilon) * {often:g} < 1/2")
+        raise fail(
+            "epsilon", epsilon, f"it must be so small that (1/2 + epsilon) * {often:g} < 1/2"
+        )
     probs = np.array([1 - often, often])
     rewards = Particles(np.array([0.0, 1.0]), probs), Particles(np.array([0.0, -1.0]), probs)
     return _fork((0.5 - epsilon, 0.5 + epsilon), rewards, gamma)
@@ -197,10 +214,18 @@ def garnet(
     return MDP.from_arrays(successors, probs, rewards, gamma)
 
 
-def _fork(probs: tuple[float, float], rewards: tuple[Reward, Reward], gamma: float, reward_atoms: int = 64) -> MDP:
+def _fork(
+    probs: tuple[float, float], rewards: tuple[Reward, Reward], gamma: float, reward_atoms: int = 64
+) -> MDP:
     """One action: x0 leads to x1 or x2, from which the rewards are paid."""
-    lists = [[[(probs[0], 1, 0.0), (probs[1], 2, 0.0)]], *([[(1.0, 3, reward)]] for reward in rewards), []]
-    return MDP.from_lists(lists, gamma, reward_atoms=reward_atoms, state_names=[*_numbered(3), "end"])
+    lists = [
+        [[(probs[0], 1, 0.0), (probs[1], 2, 0.0)]],
+        *([[(1.0, 3, reward)]] for reward in rewards),
+        [],
+    ]
+    return MDP.from_lists(
+        lists, gamma, reward_atoms=reward_atoms, state_names=[*_numbered(3), "end"]
+    )
 
 
 def _numbered(count: int) -> list[str]:

@@ -29,7 +29,9 @@ from edrl.tabular.progress import track
 from edrl.tabular.rewards import PARTICLES, standard_draws
 
 _STEPS_AT_ONCE = 10_000  # between two steps of the progress bar
-_DRAWS_AT_ONCE = 2**14  # random numbers drawn together: one by one they would cost more than the updates
+_DRAWS_AT_ONCE = (
+    2**14
+)  # random numbers drawn together: one by one they would cost more than the updates
 
 Sampling = Literal["trajectory", "uniform", "all"]
 Control = Literal["q-learning", "sarsa"]
@@ -41,7 +43,9 @@ class Learnt:
     """What temporal differences have learnt, for each step size and seed."""
 
     family: Statistics
-    values: np.ndarray  # [steps/record_every, step sizes, seeds, S, A, K]; the last entry is the final one
+    values: (
+        np.ndarray
+    )  # [steps/record_every, step sizes, seeds, S, A, K]; the last entry is the final one
     visits: np.ndarray  # [step sizes, seeds, S, A]
     steps: np.ndarray  # [steps/record_every]: how many steps had been made
 
@@ -107,7 +111,9 @@ def learn(
     if control not in (None, "q-learning", "sarsa"):
         raise fail("control", control, "it must be 'q-learning', 'sarsa' or None")
     if (policy is None) == (control is None):
-        raise fail("policy", policy, "give either a policy to evaluate, or control='q-learning' or 'sarsa'")
+        raise fail(
+            "policy", policy, "give either a policy to evaluate, or control='q-learning' or 'sarsa'"
+        )
     for name, value in (("risk", risk), ("epsilon", epsilon)):
         if value is not None and policy is not None:
             raise fail(name, value, "it is for control: a policy is evaluated as it is")
@@ -123,7 +129,9 @@ def learn(
     alphas = np.ravel(step_size).astype(np.float64)
     for alpha in alphas.tolist():
         check_number("step_size", alpha, 0.0, open_low=True)
-    seed_list = range(check_count("seeds", seeds, 1)) if isinstance(seeds, int | np.integer) else seeds
+    seed_list = (
+        range(check_count("seeds", seeds, 1)) if isinstance(seeds, int | np.integer) else seeds
+    )
     if not (len(alphas) and len(seed_list)):
         raise fail("(step_size, seeds)", (step_size, seeds), "at least one of each is needed")
     keys = jnp.stack([jax.random.key(check_count("seeds", seed, 0)) for seed in seed_list])
@@ -204,7 +212,9 @@ class _Learner(eqx.Module):
         rest = _Chances(uniform[3:], chances.standard)
         learnt, after, bootstrap = self.update(alpha, parameters, visits, x, a, rest)
         ended = jnp.asarray(self.mdp.terminal)[after]
-        return _State(parameters.at[x, a].set(learnt), visits.at[x, a].add(1), after, bootstrap, ended)
+        return _State(
+            parameters.at[x, a].set(learnt), visits.at[x, a].add(1), after, bootstrap, ended
+        )
 
     def update(
         self, alpha: Any, parameters: Any, visits: Any, x: Any, a: Any, chances: _Chances
@@ -215,11 +225,19 @@ class _Learner(eqx.Module):
         reward = self.reward(x, a, branch, uniform[1], chances.standard)
         after = jnp.asarray(self.mdp.successors)[x, a, branch]
         greedy = self.control == "q-learning"
-        bootstrap = self.greedy(parameters, after) if greedy else self.behave(parameters, after, uniform[2:])
+        bootstrap = (
+            self.greedy(parameters, after)
+            if greedy
+            else self.behave(parameters, after, uniform[2:])
+        )
         imputed = self.family.impute(self.values(parameters[after, bootstrap]))
         ended = jnp.asarray(self.mdp.terminal)[after]
-        target = Particles(jnp.where(ended, 0, imputed.atoms), imputed.probs).push(reward, self.mdp.gamma)
-        gradient = jax.grad(self.loss)(parameters[x, a], target)  # Equation (9): the target is held fixed
+        target = Particles(jnp.where(ended, 0, imputed.atoms), imputed.probs).push(
+            reward, self.mdp.gamma
+        )
+        gradient = jax.grad(self.loss)(
+            parameters[x, a], target
+        )  # Equation (9): the target is held fixed
         rate = alpha * (visits[x, a] + 1.0) ** -self.decay
         return parameters[x, a] - rate * gradient, after, bootstrap
 
@@ -237,7 +255,9 @@ class _Learner(eqx.Module):
 
     def greedy(self, parameters: Any, x: Any) -> Any:
         """The action of highest expected return, or risk measure, in x."""
-        return jnp.argmax(action_values(self.family, self.values(parameters[x]), self.risk)).astype(jnp.int32)
+        return jnp.argmax(action_values(self.family, self.values(parameters[x]), self.risk)).astype(
+            jnp.int32
+        )
 
     def behave(self, parameters: Any, x: Any, chances: Any) -> Any:
         """The action taken in x: the policy's, or the epsilon-greedy one."""
@@ -261,7 +281,11 @@ def _initial(mdp: MDP, family: Statistics, parameters: Parameters, initial: Any)
     shape = (mdp.num_states, mdp.num_actions, family.num_outputs)
     outputs = np.zeros(shape) if initial is None else np.asarray(initial, np.float64)
     if outputs.shape != shape:
-        raise fail("initial.shape", outputs.shape, f"the outputs of all states and actions have the shape {shape}")
+        raise fail(
+            "initial.shape",
+            outputs.shape,
+            f"the outputs of all states and actions have the shape {shape}",
+        )
     if not np.isfinite(outputs).all():
         raise fail("initial", initial, "outputs must be finite")
     return outputs
@@ -279,7 +303,9 @@ def _begin(parameters: Any, runs: tuple[int, int]) -> _State:
 def _run(learner: _Learner, alphas: Any, keys: Any, state: _State, first: Any, last: Any) -> _State:
     """The steps from `first` up to before `last`: no constants, so that another number recompiles nothing."""
 
-    size = max(1, _DRAWS_AT_ONCE // sum(x.size for x in jax.eval_shape(learner.draw, jax.random.key(0))))
+    size = max(
+        1, _DRAWS_AT_ONCE // sum(x.size for x in jax.eval_shape(learner.draw, jax.random.key(0)))
+    )
 
     def one(alpha: Any, key: jax.Array, state: _State) -> _State:
         def block(number: Any, state: _State) -> _State:
@@ -294,7 +320,9 @@ def _run(learner: _Learner, alphas: Any, keys: Any, state: _State, first: Any, l
         return jax.lax.fori_loop(0, (last - first + size - 1) // size, block, state)
 
     alphas = jnp.asarray(alphas)
-    if keys.shape[0] == alphas.shape[0] == 1:  # unmapped, since a mapped `cond` computes both of its branches
+    if (
+        keys.shape[0] == alphas.shape[0] == 1
+    ):  # unmapped, since a mapped `cond` computes both of its branches
         alone = one(alphas[0], keys[0], jax.tree.map(lambda x: x[0, 0], state))
         return jax.tree.map(lambda x: x[None, None], alone)
     over_seeds = jax.vmap(one, (None, 0, 0))

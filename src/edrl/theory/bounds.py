@@ -117,7 +117,9 @@ def edrl_level_bounds(
     levels = np.asarray(check_taus(taus))
     check_number("max_reward", max_reward, 0.0)
     if not ((levels == 0.5).any() and levels[0] < 0.5 < levels[-1]):
-        right = "1/2 must be among them, with a level on either side: the argument rests on the mean"
+        right = (
+            "1/2 must be among them, with a level on either side: the argument rests on the mean"
+        )
         raise fail("taus", taus, right)
     width = 2 * max_reward / (1 - _check_gamma(gamma))
     kappa = 1.0 if within_range else 1 / (1 - 2 * max(levels[0], 1 - levels[-1]))
@@ -138,7 +140,9 @@ class ApproximationError:
 
     error: float  # the supremum over pairs
     pairs: np.ndarray  # [S, A], the mean over the statistics of |true - learnt|
-    uncertainty: float | None  # |error - exact error| is at most this; None where no bracket is known
+    uncertainty: (
+        float | None
+    )  # |error - exact error| is at most this; None where no bracket is known
     learnt: dp.Solution
     true_values: np.ndarray  # [S, A, K]
 
@@ -163,14 +167,22 @@ def approximation_error(
     if truth is None:
         truth = return_distributions(mdp, policy, atoms=atoms)
     learnt = dp.evaluate(mdp, policy, family, tolerance=tolerance, max_iterations=max_iterations)
-    true_values = np.asarray(truth.values(family) if isinstance(truth, Truth) else truth, np.float64)
+    true_values = np.asarray(
+        truth.values(family) if isinstance(truth, Truth) else truth, np.float64
+    )
     if true_values.shape != learnt.values.shape:
-        raise fail("truth.shape", true_values.shape, f"the statistics have the shape {learnt.values.shape}")
+        raise fail(
+            "truth.shape", true_values.shape, f"the statistics have the shape {learnt.values.shape}"
+        )
     pairs = np.asarray(statistic_error(learnt.values, true_values))
     uncertainty: float | None = 0.0
     if isinstance(truth, Truth):
         bracket = family.bracket(truth.lower, truth.upper, truth.means)
-        off = None if bracket is None else np.maximum(true_values - bracket[0], bracket[1] - true_values)
+        off = (
+            None
+            if bracket is None
+            else np.maximum(true_values - bracket[0], bracket[1] - true_values)
+        )
         uncertainty = None if off is None else float(off.mean(axis=-1).max())
     return ApproximationError(float(pairs.max()), pairs, uncertainty, learnt, true_values)
 
@@ -183,7 +195,9 @@ class Decay:
     errors: np.ndarray  # [M, n]
     uncertainties: np.ndarray  # [M, n], NaN where none is known
     converged: np.ndarray  # bool [M, n]: did dynamic programming settle?
-    exponent: float  # a in error ~ K^-a, by least squares in the logarithms with a constant for each MDP
+    exponent: (
+        float  # a in error ~ K^-a, by least squares in the logarithms with a constant for each MDP
+    )
     standard_error: float  # of the exponent
 
     @property
@@ -219,7 +233,11 @@ def measure_decay(
     if callable(mdps):
         mdps = [mdps(seed) for seed in range(check_count("count", count, 1))]
     if len(mdps) * (len(set(ks)) - 1) < 2:
-        raise fail("(number of mdps, ks)", (len(mdps), ks), "for a slope and its error, two points must be left over")
+        raise fail(
+            "(number of mdps, ks)",
+            (len(mdps), ks),
+            "for a slope and its error, two points must be left over",
+        )
     if truths is None:
         truths = [return_distributions(mdp, policy, atoms=atoms) for mdp in mdps]
     options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
@@ -241,7 +259,11 @@ def measure_decay(
 def _slope(ks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
     """The exponent a of errors [M, n] ~ c_m K^-a and its standard error."""
     if not (errors > 0).all():
-        raise fail("least error", float(errors.min()), "errors that vanish have no rate: the statistics are closed")
+        raise fail(
+            "least error",
+            float(errors.min()),
+            "errors that vanish have no rate: the statistics are closed",
+        )
     x, y = np.log(ks), np.log(errors)
     x, y = x - x.mean(), y - y.mean(axis=-1, keepdims=True)
     spread = len(errors) * np.sum(x**2)

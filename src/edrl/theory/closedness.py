@@ -28,7 +28,9 @@ Functions = Sequence[Callable[[Any], Any]]
 
 Route = Literal["span", "mixtures"]
 
-_SHARED = 0.01  # of the gap: how much the statistics of a witness's pair may differ before the backup
+_SHARED = (
+    0.01  # of the gap: how much the statistics of a witness's pair may differ before the backup
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,10 @@ class Witness:
     def check(self, statistics: Statistics | Functions) -> float:
         """The gap, computed again from the distributions; an error unless mu and nu share the statistics."""
         mu, nu, after_mu, after_nu = _values(statistics, self.mu, self.nu, *self.backups())
-        shared, gap = float(np.abs(mu - nu).max()), float(np.abs(after_mu - after_nu)[self.statistic])
+        shared, gap = (
+            float(np.abs(mu - nu).max()),
+            float(np.abs(after_mu - after_nu)[self.statistic]),
+        )
         if not shared <= _SHARED * gap:
             right = f"mu and nu must share them to witness a gap of {gap:g}"
             raise fail("difference of statistics", shared, right)
@@ -88,7 +93,9 @@ class Closedness:
 
     closed: bool
     route: Route
-    deviation: float  # the largest found, relative to the statistics' size: rounding error if closed
+    deviation: (
+        float  # the largest found, relative to the statistics' size: rounding error if closed
+    )
     witness: Witness | None  # there is one unless closed
     interval: tuple[float, float]  # of the returns that the verdict is about
     functions: Functions | Statistics | None = None  # of the route by span
@@ -160,14 +167,20 @@ def bellman_closed(
         return found
     wider = [((low * times, high * times), half * times) for times in (10.0, 100.0)]
     if bounds is not None:
-        beyond = [(end - reward) / gamma for end in (low, high) for reward, gamma in _backups(half, rewards, gammas)]
+        beyond = [
+            (end - reward) / gamma
+            for end in (low, high)
+            for reward, gamma in _backups(half, rewards, gammas)
+        ]
         wider = [((min(low, *beyond), max(high, *beyond)), half)]
     for span, half_width in wider:
         more = decide(span, half_width)
         if not more.closed:
             return more
         # The first interval's points stay: on them equations have the most digits.
-        found = dataclasses.replace(found, interval=span, deviation=max(found.deviation, more.deviation))
+        found = dataclasses.replace(
+            found, interval=span, deviation=max(found.deviation, more.deviation)
+        )
     return found
 
 
@@ -175,7 +188,9 @@ def _is_expectation(family: Statistics) -> bool:
     return family.features(np.zeros(1)) is not None
 
 
-def _backups(half_width: float, rewards: Sequence[float] | None, gammas: Sequence[float]) -> list[tuple[float, float]]:
+def _backups(
+    half_width: float, rewards: Sequence[float] | None, gammas: Sequence[float]
+) -> list[tuple[float, float]]:
     """All pairs of a reward and a discount."""
     if rewards is None:
         rewards = (np.array([-0.7, 0.0, 0.4, 1.0]) * half_width).tolist()
@@ -199,11 +214,17 @@ def _by_span(
     points = (interval[0] + interval[1]) / 2 + (interval[1] - interval[0]) / 2 * unit
     design, size = _design(statistics, points)
     _, spectrum, basis = np.linalg.svd(design, full_matrices=False)
-    basis = basis[spectrum > n * np.finfo(np.float64).eps * spectrum[0]]  # orthonormal, repetitions dropped
-    pushed = np.stack([_features(statistics, r + gamma * points) for r, gamma in backups])  # [G, K, n]
+    basis = basis[
+        spectrum > n * np.finfo(np.float64).eps * spectrum[0]
+    ]  # orthonormal, repetitions dropped
+    pushed = np.stack(
+        [_features(statistics, r + gamma * points) for r, gamma in backups]
+    )  # [G, K, n]
     residual = pushed - pushed @ basis.T @ basis
     residual -= residual @ basis.T @ basis  # once more: orthogonal to the last bit
-    relative = np.abs(residual).max(axis=-1) / np.maximum(size[1:, 0], np.abs(pushed).max(axis=(0, 2)))
+    relative = np.abs(residual).max(axis=-1) / np.maximum(
+        size[1:, 0], np.abs(pushed).max(axis=(0, 2))
+    )
     deviation = float(relative.max())
     if deviation <= tolerance:
         return Closedness(True, "span", deviation, None, interval, statistics, points)
@@ -215,7 +236,9 @@ def _by_span(
     return Closedness(False, "span", deviation, witness, interval, statistics, points)
 
 
-def _extremal_pair(points: np.ndarray, basis: np.ndarray, residual: np.ndarray) -> tuple[Particles, Particles]:
+def _extremal_pair(
+    points: np.ndarray, basis: np.ndarray, residual: np.ndarray
+) -> tuple[Particles, Particles]:
     """Two distributions on `points` with equal expectations of the basis but not of the residual.
 
     Its positive and negative parts, normalised, would do: the residual is orthogonal to 1 and to each h. The
@@ -227,11 +250,15 @@ def _extremal_pair(points: np.ndarray, basis: np.ndarray, residual: np.ndarray) 
     rows = basis * np.sqrt(n)
     equations = np.vstack([np.hstack([rows, -rows]), np.repeat([1.0, 0.0], n)])
     right = np.append(np.zeros(len(rows)), 1.0)
-    found = linprog(np.concatenate([-objective, objective]), A_eq=equations, b_eq=right, method="highs-ds")
+    found = linprog(
+        np.concatenate([-objective, objective]), A_eq=equations, b_eq=right, method="highs-ds"
+    )
     signed = found.x[:n] - found.x[n:] if found.success else objective
     kept = np.abs(signed) > 1e-9
     points, signed, rows = points[kept], signed[kept], basis[:, kept]
-    for _ in range(2):  # the programme is solved to about 1e-7: back into the null space, to the last bit
+    for _ in range(
+        2
+    ):  # the programme is solved to about 1e-7: back into the null space, to the last bit
         signed = signed - np.linalg.pinv(rows) @ (rows @ signed)
     above, below = signed > 0, signed < 0
     mu = Particles(points[above], signed[above] / signed[above].sum())
@@ -254,7 +281,9 @@ def _by_mixtures(
     atoms = 2 * family.size + 6
 
     def random_distributions() -> Particles:
-        return Particles(rng.uniform(*interval, (draws, atoms)), rng.dirichlet(np.full(atoms, 0.7), draws))
+        return Particles(
+            rng.uniform(*interval, (draws, atoms)), rng.dirichlet(np.full(atoms, 0.7), draws)
+        )
 
     mu, rho = random_distributions(), random_distributions()
     weight = rng.uniform(0.1, 0.9, draws)
@@ -299,9 +328,13 @@ def _together(*mus: Particles, axis: int = 0) -> Particles:
 
     def stacked(arrays: list[Any], mode: Any) -> np.ndarray:
         pads = [[(0, 0)] * (array.ndim - 1) + [(0, most - array.shape[-1])] for array in arrays]
-        return np.stack([np.pad(a, pad, mode=mode) for a, pad in zip(arrays, pads, strict=True)], axis=axis)
+        return np.stack(
+            [np.pad(a, pad, mode=mode) for a, pad in zip(arrays, pads, strict=True)], axis=axis
+        )
 
-    return Particles(stacked([mu.atoms for mu in mus], "edge"), stacked([mu.probs for mu in mus], "constant"))
+    return Particles(
+        stacked([mu.atoms for mu in mus], "edge"), stacked([mu.probs for mu in mus], "constant")
+    )
 
 
 @jax.jit
@@ -319,7 +352,11 @@ def _features(statistics: Statistics | Functions, x: np.ndarray) -> np.ndarray:
     if isinstance(statistics, Statistics):
         return np.asarray(statistics.features(x))
     if callable(statistics) or not statistics:
-        raise fail("statistics", statistics, "it must be a family or a sequence of functions, e.g. [np.square]")
+        raise fail(
+            "statistics",
+            statistics,
+            "it must be a family or a sequence of functions, e.g. [np.square]",
+        )
     rows = [np.asarray(h(x), np.float64) for h in statistics]
     for k, row in enumerate(rows):
         if row.shape != x.shape or not np.isfinite(row).all():

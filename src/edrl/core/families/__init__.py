@@ -13,7 +13,10 @@ IMPUTATION_NAMES = tuple(
         name
         for named in (
             IMPUTATIONS,
-            *(kind.own_imputations for kind in (Expectiles, Quantiles, HuberQuantiles, Categorical, Moments)),
+            *(
+                kind.own_imputations
+                for kind in (Expectiles, Quantiles, HuberQuantiles, Categorical, Moments)
+            ),
         )
         for name in named
     )
