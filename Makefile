@@ -40,8 +40,9 @@ lint: $(VENV)/installed  ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/installed  ## mypy
+types: $(VENV)/installed  ## mypy and pyright
 	$(BIN)/mypy
+	$(BIN)/pyright
 
 layers: $(VENV)/installed  ## imports point downward only
 	$(BIN)/lint-imports

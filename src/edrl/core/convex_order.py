@@ -49,7 +49,8 @@ def _where_below(
     def crossing(inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
         rise = at(function, outside) - at(function, inside)
         share = (bound - at(function, inside)) / np.where(rise > 0, rise, 1)
-        return at(knots, inside) + np.clip(share, 0, 1) * (at(knots, outside) - at(knots, inside))
+        step = np.clip(share, 0, 1) * (at(knots, outside) - at(knots, inside))
+        return np.asarray(at(knots, inside) + step)
 
     # The lower P is 0 on the left of its knots, and x - E[Z] on their right.
     low = np.where(first > 0, crossing(first, first - 1), before)

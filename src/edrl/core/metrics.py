@@ -4,7 +4,6 @@ All are exact, by sorting and prefix sums, on `Particles` whose batch axes broad
 atoms may differ. Only differences of atoms enter, so a large common offset costs no digits.
 """
 
-import functools
 import math
 from collections.abc import Callable
 
@@ -13,11 +12,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from edrl.core.check import fail
+from edrl.core.jit import jit
 from edrl.core.particles import Particles, level_rounding
 from edrl.core.types import Array, Atoms, Float, Int, Numbers
 
 
-@functools.partial(jax.jit, static_argnames="p")
+@jit(static="p")
 def wasserstein(mu: Particles, nu: Particles, p: float = 1.0) -> Numbers:
     """W_p [...] for p in [1, inf]: the L^p norm of the difference of the two quantile functions.
 
@@ -37,14 +37,14 @@ def wasserstein(mu: Particles, nu: Particles, p: float = 1.0) -> Numbers:
     return longest[..., 0] * jnp.sum(mass * share ** float(p), axis=-1) ** (1 / float(p))
 
 
-@jax.jit
+@jit
 def cramer(mu: Particles, nu: Particles) -> Numbers:
     """The Cramér distance [...], ell_2 = (integral of |F - G|^2)^(1/2) (Appendix A.2)."""
     difference, gaps = _cdf_difference(mu, nu)
     return jnp.sqrt(jnp.sum(difference**2 * gaps, axis=-1))
 
 
-@jax.jit
+@jit
 def kolmogorov_smirnov(mu: Particles, nu: Particles) -> Numbers:
     """sup |F - G| [...]."""
     difference, gaps = _cdf_difference(mu, nu)
@@ -53,8 +53,8 @@ def kolmogorov_smirnov(mu: Particles, nu: Particles) -> Numbers:
     )  # inside a tie F - G is incomplete
 
 
-@jax.jit
-def integrated_cdf(mu: Particles, x: ArrayLike) -> Float[Array, "*batch m"]:
+@jit
+def integrated_cdf(mu: Particles, x: ArrayLike) -> Float[jax.Array, "*batch m"]:
     """P(x) = E[(x - Z)+], the integral of the CDF up to each of the points `x [..., m]`."""
     x = jnp.asarray(x)
     if x.ndim == 0:
@@ -72,7 +72,7 @@ def integrated_cdf(mu: Particles, x: ArrayLike) -> Float[Array, "*batch m"]:
     return integral[..., mu.size :]
 
 
-@jax.jit
+@jit
 def integrated_cdf_distance(mu: Particles, nu: Particles) -> Numbers:
     """sup_x |P_mu(x) - P_nu(x)| [...] of the integrated CDFs; it is attained at an atom."""
     difference, gaps = _cdf_difference(mu, nu)
@@ -81,12 +81,12 @@ def integrated_cdf_distance(mu: Particles, nu: Particles) -> Numbers:
 
 def supremum(
     metric: Callable[..., Numbers], mu: Particles, nu: Particles, **options: float
-) -> Float[Array, ""]:
+) -> Float[jax.Array, ""]:
     """The supremum of `metric(mu, nu, **options)` over the batch, as over state-actions in Appendix A.2."""
     return jnp.max(metric(mu, nu, **options))
 
 
-@jax.jit
+@jit
 def statistic_error(values: ArrayLike, true_values: ArrayLike) -> Numbers:
     """The mean over the K statistics of |values - true_values| [...], the error of Definition 4.5."""
     values, true_values = jnp.asarray(values), jnp.asarray(true_values)

@@ -1,6 +1,5 @@
 """`Particles`: a finite weighted distribution on the line, the only form in which samples exist here."""
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
@@ -12,6 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from edrl.core.check import check_count, check_number, fail
+from edrl.core.jit import jit
 from edrl.core.precision import as_float, is_concrete
 from edrl.core.types import Array, Atoms, Float, Int, Key, Numbers
 
@@ -35,10 +35,8 @@ class Particles(eqx.Module):
         if points.ndim == 0 or points.shape[-1] == 0:
             right = "atoms need a last axis with at least one atom, e.g. [0.0, 1.0]"
             raise fail("atoms.shape", points.shape, right)
-        if probs is None:
-            given = np.full(points.shape[-1], 1.0 / points.shape[-1], points.dtype)
-        else:
-            given = as_float(probs)
+        equal = np.full(points.shape[-1], 1.0 / points.shape[-1], points.dtype)
+        given = equal if probs is None else as_float(probs)
         _check_shape(given.shape, points.shape)
         if is_concrete(points, given):
             _check_atoms(np.asarray(points))
@@ -97,13 +95,13 @@ class Particles(eqx.Module):
         probs = jnp.asarray(shares)[..., None] * own
         return Particles(_flat(jnp.broadcast_to(self.atoms, probs.shape)), _flat(probs))
 
-    @jax.jit
+    @jit
     def mean(self) -> Numbers:
         """E[Z], summed around the most probable atom so that a large offset costs no digits."""
         origin = self._mode()
         return origin[..., 0] + jnp.sum(self.probs * (self.atoms - origin), axis=-1)
 
-    @jax.jit
+    @jit
     def variance(self) -> Numbers:
         """E[(Z - E[Z])^2], centred around the most probable atom first for the same reason."""
         deviation = self.atoms - self._mode()
@@ -111,13 +109,13 @@ class Particles(eqx.Module):
         # In this order padding cannot overflow.
         return jnp.sum(self.probs * deviation * deviation, axis=-1)
 
-    @jax.jit
+    @jit
     def std(self) -> Numbers:
         """The standard deviation."""
         return jnp.sqrt(self.variance())
 
-    @jax.jit
-    def cdf(self, x: ArrayLike) -> Float[Array, "*batch m"]:
+    @jit
+    def cdf(self, x: ArrayLike) -> Float[jax.Array, "*batch m"]:
         """F(x) = P(Z <= x) at points `x [..., m]`."""
         points = jnp.asarray(x)
         if points.ndim == 0:
@@ -125,7 +123,7 @@ class Particles(eqx.Module):
         below = self.atoms[..., None, :] <= points[..., :, None]
         return jnp.sum(jnp.where(below, self.probs[..., None, :], 0.0), axis=-1)
 
-    def quantile(self, taus: ArrayLike) -> Float[Array, "*batch m"]:
+    def quantile(self, taus: ArrayLike) -> Float[jax.Array, "*batch m"]:
         """F^{-1}(tau) = min{x : F(x) >= tau} at levels `taus [..., m]`.
 
         It is right up to the rounding of a sum of n probabilities.
@@ -137,23 +135,23 @@ class Particles(eqx.Module):
             _check_levels(np.asarray(levels))
         return _quantile(self, levels)
 
-    def sample(self, key: Key, shape: int | Sequence[int] = ()) -> Float[Array, "..."]:
+    def sample(self, key: Key, shape: int | Sequence[int] = ()) -> Float[jax.Array, "..."]:
         """Independent draws: [*batch, *shape]; `shape` may be a number."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         return _draw(self.settled(), key, math.prod(shape)).reshape(*self.shape, *shape)
 
-    @jax.jit
+    @jit
     def settled(self) -> "Particles":
         """The same distributions with padding moved onto the most probable atom, where it does no harm."""
         return Particles(jnp.where(self.probs > 0, self.atoms, self._mode()), self.probs)
 
-    @jax.jit
+    @jit
     def sorted(self) -> "Particles":
         """The same distributions with atoms in increasing order, their padding settled."""
         mu = self.settled()
         return Particles(*jax.lax.sort((jnp.asarray(mu.atoms), jnp.asarray(mu.probs)), num_keys=1))
 
-    @functools.partial(jax.jit, static_argnames="tolerance")
+    @jit(static="tolerance")
     def merged(self, tolerance: float = 0.0) -> "Particles":
         """Sorted, with each run of atoms at most `tolerance` apart gathered at its barycentre.
 
@@ -165,7 +163,7 @@ class Particles(eqx.Module):
         gaps = jnp.diff(ordered.atoms, axis=-1, prepend=ordered.atoms[..., :1])
         return _gather(ordered, jnp.cumsum(gaps > tolerance, axis=-1), self.size)
 
-    @functools.partial(jax.jit, static_argnames="n")
+    @jit(static="n")
     def compressed(self, n: int) -> "Particles":
         """At most `n` atoms: neighbours are gathered at their barycentres, so the mean is kept exactly.
 
@@ -185,7 +183,7 @@ class Particles(eqx.Module):
         cell = jnp.clip(jnp.floor(n * (level + place) / 2), 0, n - 1).astype(int)
         return _gather(ordered, cell, n)
 
-    def _mode(self) -> Float[Array, "*batch 1"]:
+    def _mode(self) -> Float[jax.Array, "*batch 1"]:
         """A most probable atom [..., 1], which is never padding."""
         most_probable = jnp.argmax(self.probs, axis=-1, keepdims=True)
         return jnp.take_along_axis(jnp.asarray(self.atoms), most_probable, axis=-1)
@@ -230,8 +228,8 @@ def _flat(x: jax.Array) -> jax.Array:
     return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
-@jax.jit
-def _quantile(mu: Particles, taus: Float[Array, "*rows m"]) -> Float[Array, "*batch m"]:
+@jit
+def _quantile(mu: Particles, taus: Float[Array, "*rows m"]) -> Float[jax.Array, "*batch m"]:
     """The first of the sorted atoms whose level reaches tau."""
     ordered = mu.sorted()
     levels = jnp.cumsum(ordered.probs, axis=-1)
@@ -242,8 +240,8 @@ def _quantile(mu: Particles, taus: Float[Array, "*rows m"]) -> Float[Array, "*ba
     return jnp.take_along_axis(atoms, jnp.minimum(first, mu.size - 1), axis=-1)
 
 
-@functools.partial(jax.jit, static_argnames="m")
-def _draw(mu: Particles, key: Key, m: int) -> Float[Array, "*batch m"]:
+@jit(static="m")
+def _draw(mu: Particles, key: Key, m: int) -> Float[jax.Array, "*batch m"]:
     """m independent draws [..., m]: the first atom whose level exceeds a uniform number."""
     levels = jnp.cumsum(jnp.asarray(mu.probs), axis=-1)
     draws = jax.random.uniform(key, (*mu.shape, m), levels.dtype)

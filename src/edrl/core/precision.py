@@ -5,12 +5,13 @@ and without `jit`. Functions decorated with `in_float64` switch to float64 for a
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from edrl.core.types import Array
@@ -21,10 +22,10 @@ R = TypeVar("R")
 
 def is_concrete(*arrays: object) -> bool:
     """Whether the numbers can be looked at, that is, none of them is being traced."""
-    return not any(isinstance(array, jax.core.Tracer) for array in arrays)
+    return not any(isinstance(array, Tracer) for array in arrays)
 
 
-def as_float(x: ArrayLike) -> Array:
+def as_float(x: ArrayLike | Sequence[float]) -> Array:
     """`x` as an array of floats. NumPy arrays and lists stay on the host, with all their digits."""
     if isinstance(x, jax.Array):
         return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
@@ -43,12 +44,12 @@ def in_float64(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves = jax.tree.leaves((args, kwargs))
-        if not is_concrete(*leaves) or isinstance(jnp.zeros(()), jax.core.Tracer):
+        if not is_concrete(*leaves) or isinstance(jnp.zeros(()), Tracer):
             return function(*args, **kwargs)
         args, kwargs = jax.tree.map(_to_double, (args, kwargs))
         with jax.enable_x64(True):
-            result = function(*args, **kwargs)
-        return jax.tree.map(_to_numpy, result)
+            result: R = jax.tree.map(_to_numpy, function(*args, **kwargs))
+        return result
 
     return call
 

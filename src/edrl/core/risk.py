@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from edrl.core.check import check_number, fail
 from edrl.core.families.expectiles import Expectiles
+from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
-from edrl.core.types import Numbers, Values
+from edrl.core.types import Numbers, ValuesLike
 
 RiskMeasure: TypeAlias = Callable[[Particles], Numbers]
 
@@ -35,7 +35,9 @@ def check_risk(risk: object) -> None:
         raise fail("risk", risk, "it must map Particles to numbers, as edrl.risk.CVaR(0.1) does")
 
 
-def action_values(family: Statistics, values: Values, risk: RiskMeasure | None = None) -> Numbers:
+def action_values(
+    family: Statistics, values: ValuesLike, risk: RiskMeasure | None = None
+) -> Numbers:
     """What actions with the statistics `values [..., K]` are chosen by, [...].
 
     That is the expected return that they encode, or a risk measure of what they are imputed to.
@@ -46,7 +48,7 @@ def action_values(family: Statistics, values: Values, risk: RiskMeasure | None =
 class ExpectedReturn(Risk):
     """E[Z], the risk-neutral measure of Section 4.3."""
 
-    @jax.jit
+    @jit
     def __call__(self, mu: Particles) -> Numbers:
         return mu.mean()
 
@@ -62,10 +64,10 @@ class CVaR(Risk):
     def __init__(self, alpha: float):
         self.alpha = _share(alpha)
 
-    @jax.jit
+    @jit
     def __call__(self, mu: Particles) -> Numbers:
         mu = mu.sorted()
-        worst = mu.atoms[..., :1]
+        worst = jnp.asarray(mu.atoms)[..., :1]
         levels = jnp.cumsum(mu.probs, axis=-1)
         before = jnp.concatenate([jnp.zeros_like(worst), levels[..., :-1]], axis=-1)
         alpha = jnp.maximum(self.alpha, jnp.finfo(worst.dtype).tiny)  # the least that is not 0 here
@@ -82,7 +84,7 @@ class ValueAtRisk(Risk):
     def __init__(self, alpha: float):
         self.alpha = _share(alpha)
 
-    @jax.jit
+    @jit
     def __call__(self, mu: Particles) -> Numbers:
         return mu.quantile(jnp.reshape(jnp.asarray(self.alpha), (1,)))[..., 0]
 
@@ -100,7 +102,7 @@ class Entropic(Risk):
             raise fail("beta", beta, "it must not be 0; the limit beta -> 0 is ExpectedReturn()")
         self.beta = check_number("beta", beta)
 
-    @jax.jit
+    @jit
     def __call__(self, mu: Particles) -> Numbers:
         atoms = mu.settled().atoms
         info = jnp.finfo(atoms.dtype)
@@ -132,7 +134,7 @@ class ExpectileRisk(Risk):
             raise fail("tau", tau, "it must lie strictly between 0 and 1")
         self.tau = float(tau)
 
-    @jax.jit
+    @jit
     def __call__(self, mu: Particles) -> Numbers:
         return Expectiles(jnp.reshape(jnp.asarray(self.tau), (1,))).evaluate(mu)[..., 0]
 
@@ -145,7 +147,7 @@ class MeanVariance(Risk):
     def __init__(self, weight: float):
         self.weight = check_number("weight", weight)
 
-    @jax.jit
+    @jit
     def __call__(self, mu: Particles) -> Numbers:
         return mu.mean() - self.weight * mu.variance()
 

@@ -9,12 +9,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from edrl.core.check import fail
+from edrl.core.jit import jit
 from edrl.core.particles import Particles
-from edrl.core.types import Array, Atoms, Float, Numbers, Values
+from edrl.core.types import (
+    Array,
+    AtomsLike,
+    Float,
+    Numbers,
+    NumbersLike,
+    Scores,
+    Values,
+    ValuesLike,
+)
 
-Imputation: TypeAlias = Callable[["Statistics", Values], Particles]
+Imputation: TypeAlias = Callable[["Statistics", ValuesLike], Particles]
 """An imputation Psi (Definition 3.4): from a family and its values [..., K] to `Particles [..., n]`."""
 
 
@@ -38,10 +49,10 @@ class Statistics(eqx.Module):
         """Refuse fields that `jax.jit` could not trace, or would trace although shapes depend on them."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            untraceable = isinstance(value, str | int | Callable) and not isinstance(
-                value, eqx.Module
+            data = isinstance(value, eqx.Module) or not (
+                isinstance(value, str | int) or callable(value)
             )
-            if untraceable and not field.metadata.get("static", False):
+            if not data and not field.metadata.get("static", False):
                 right = f"write `{field.name}: ... = equinox.field(static=True, ...)`"
                 raise TypeError(
                     f"the field {field.name} of {type(self).__name__} must be static: {right}"
@@ -57,7 +68,7 @@ class Statistics(eqx.Module):
         """The statistics [..., K] of the distributions `mu [..., n]` (Definition 3.1)."""
 
     @abc.abstractmethod
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """A loss [...], the sum over k of L_k(values_k; target).
 
         It is affine in the target and minimised at `evaluate(target)`, as Section 3.4 asks for unbiased
@@ -69,22 +80,22 @@ class Statistics(eqx.Module):
         """Whether the values determine the expected return, whatever distribution is imputed (Section 4.3)."""
         return False
 
-    @jax.jit
-    def mean(self, values: Values) -> Numbers:
+    @jit
+    def mean(self, values: ValuesLike) -> Numbers:
         """The expected return [...] that `values [..., K]` encode (Section 4.3)."""
         return self.impute(values).mean()
 
-    @jax.jit
-    def impute(self, values: Values) -> Particles:
+    @jit
+    def impute(self, values: ValuesLike) -> Particles:
         """A distribution with these statistics (Definition 3.4), by the family's imputation."""
         return self.imputation(self, self.check_values(values))
 
-    @jax.jit
-    def residual(self, values: Values) -> Values:
+    @jit
+    def residual(self, values: ValuesLike) -> Values:
         """`evaluate(impute(values)) - values`: how far the imputed distribution is from what was asked."""
         return self.evaluate(self.impute(values)) - self.check_values(values)
 
-    def score(self, values: Values, atoms: Atoms) -> Float[Array, "*batch K n"]:
+    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
         """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the M-estimator's score."""
         values, atoms = self.check_values(values), jnp.asarray(atoms)
         # A gradient has the shape of the values: axes that only the atoms have must be theirs, too.
@@ -93,7 +104,8 @@ class Statistics(eqx.Module):
 
         def at_one_atom(values: jax.Array, atom: jax.Array) -> jax.Array:
             outcome = Particles(atom[..., None], jnp.ones_like(atom)[..., None])
-            return jax.grad(lambda v: jnp.sum(self.loss(v, outcome)))(values)
+            gradient: jax.Array = jax.grad(lambda v: jnp.sum(self.loss(v, outcome)))(values)
+            return gradient
 
         return jax.vmap(at_one_atom, in_axes=(None, -1), out_axes=-1)(values, atoms)
 
@@ -104,11 +116,11 @@ class Statistics(eqx.Module):
         """
         return lambda atoms: np.asarray(self.score(values, atoms))
 
-    def features(self, x: Atoms) -> Float[Array, "*batch K n"] | None:
+    def features(self, x: AtomsLike) -> Scores | None:
         """The functions h_k at points x, [..., K, n], if the statistics are expectations E[h_k(Z)]; else None."""
         return None
 
-    def places(self, values: Values) -> Float[Array, "*batch m"]:
+    def places(self, values: ValuesLike) -> Float[jax.Array, "*batch m"]:
         """Places [..., m] on the axis of returns that the values speak of.
 
         `MaximumEntropy` puts its atoms around them. M-estimators are such places themselves; for others they
@@ -119,13 +131,13 @@ class Statistics(eqx.Module):
             " speak of: write the method `places`"
         )
 
-    def knots(self, values: Values) -> Float[Array, "*batch m"] | None:
+    def knots(self, values: ValuesLike) -> Float[jax.Array, "*batch m"] | None:
         """Places [..., m] between which every score is linear, or None if there are none."""
         return None
 
     def bracket(
-        self, lower: Particles, upper: Particles, mean: Numbers
-    ) -> tuple[Values, Values] | None:
+        self, lower: Particles, upper: Particles, mean: NumbersLike
+    ) -> tuple[ValuesLike, ValuesLike] | None:
         """The least and greatest values [..., K] of distributions between two others in the convex order.
 
         P(x) = E[(x - Z)+] lies between those of `lower` and `upper`, which share the `mean`. None where nobody
@@ -144,7 +156,7 @@ class Statistics(eqx.Module):
 
     def link(self, outputs: Float[Array, "*batch outputs"]) -> Values:
         """From a network's raw outputs [..., num_outputs] to values [..., K]."""
-        return outputs
+        return jnp.asarray(outputs)
 
     def loss_on_outputs(
         self, outputs: Float[Array, "*batch outputs"], target: Particles
@@ -152,7 +164,7 @@ class Statistics(eqx.Module):
         """The loss as a function of raw outputs, where a family knows a numerically better form."""
         return self.loss(self.link(outputs), target)
 
-    def check_values(self, values: Values) -> jax.Array:
+    def check_values(self, values: ValuesLike) -> jax.Array:
         """`values` as a JAX array of floats, if its last axis holds this family's statistics."""
         if isinstance(values, Particles):
             right = "evaluate them first, family.evaluate(mu)"
@@ -184,7 +196,7 @@ def check_family(family: object) -> None:
         raise fail("family", family, right)
 
 
-def expect(target: Particles, losses: Float[Array, "*batch K n"]) -> Numbers:
+def expect(target: Particles, losses: Scores) -> Numbers:
     """The expectation [...] under `target [..., n]` of per-atom losses [..., K, n], summed over statistics."""
     return jnp.sum(_weighted(losses, target.probs[..., None, :]), axis=(-2, -1))
 
@@ -192,8 +204,8 @@ def expect(target: Particles, losses: Float[Array, "*batch K n"]) -> Numbers:
 def expect_with_score(
     values: jax.Array,
     target: Particles,
-    losses: Float[Array, "*batch K n"],
-    scores: Float[Array, "*batch K n"],
+    losses: Scores,
+    scores: Scores,
 ) -> Numbers:
     """As `expect`, for losses [..., K, n] whose derivatives in the values, `scores`, are known.
 
@@ -221,8 +233,8 @@ def _weighted(numbers: Array, probs: Array) -> jax.Array:
 
 def _brief(value: object) -> str:
     """A short text with the numbers in it."""
-    if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
+    if isinstance(value, jax.Array | np.ndarray) and not isinstance(value, Tracer):
         return np.array2string(np.asarray(value), precision=4, separator=", ", threshold=12)
-    if isinstance(value, Callable) and not dataclasses.is_dataclass(value):
-        return getattr(value, "__name__", repr(value))
+    if callable(value) and not dataclasses.is_dataclass(value):
+        return str(getattr(value, "__name__", repr(value)))
     return repr(value)

@@ -1,7 +1,7 @@
 """Shapes that annotations name.
 
-Axes have the same names everywhere: `*batch` for any number of leading axes, `K` for statistics, `n` for atoms.
-Arguments may be JAX or NumPy arrays; results are JAX arrays.
+Axes have the same names everywhere: `*batch` for any number of leading axes, `K` for statistics, `n`
+for atoms. Results are JAX arrays; arguments (`...Like`) may be NumPy arrays as well.
 """
 
 from typing import TypeAlias
@@ -11,15 +11,35 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 Array: TypeAlias = jax.Array | np.ndarray
-
-Numbers: TypeAlias = Float[Array, "*batch"]
-"""One number for each distribution of a batch."""
-Values: TypeAlias = Float[Array, "*batch K"]
-"""Values of K statistics."""
-Atoms: TypeAlias = Float[Array, "*batch n"]
-"""Outcomes, or their probabilities."""
-Taus: TypeAlias = Float[Array, "*rows K"]
-"""Levels of statistics: shared by all examples, or a row for each."""
 Key: TypeAlias = PRNGKeyArray
 
-__all__ = ["Array", "Atoms", "Bool", "Float", "Int", "Key", "Numbers", "Taus", "Values"]
+Numbers: TypeAlias = Float[jax.Array, "*batch"]
+"""One number for each distribution of a batch."""
+Values: TypeAlias = Float[jax.Array, "*batch K"]
+"""Values of K statistics."""
+Scores: TypeAlias = Float[jax.Array, "*batch K n"]
+"""A number for each statistic and atom."""
+Atoms: TypeAlias = Float[jax.Array, "*batch n"]
+"""Outcomes, or their probabilities."""
+
+NumbersLike: TypeAlias = Float[Array, "*batch"]
+ValuesLike: TypeAlias = Float[Array, "*batch K"]
+AtomsLike: TypeAlias = Float[Array, "*batch n"]
+Taus: TypeAlias = Float[Array, "*rows K"]
+"""Levels of statistics: shared by all examples, or a row for each."""
+
+__all__ = [
+    "Array",
+    "Atoms",
+    "AtomsLike",
+    "Bool",
+    "Float",
+    "Int",
+    "Key",
+    "Numbers",
+    "NumbersLike",
+    "Scores",
+    "Taus",
+    "Values",
+    "ValuesLike",
+]

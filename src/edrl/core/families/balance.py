@@ -21,6 +21,7 @@ def balance_point(
     n = knots.shape[-1]
     batch = jnp.broadcast_shapes(knots.shape[:-1], taus.shape[:-1])
     knots, below, above = (jnp.broadcast_to(x, (*batch, n)) for x in (knots, below, above))
+    taus = jnp.asarray(taus)
     if n == 1:
         return jnp.broadcast_to(knots, (*batch, taus.shape[-1]))
     total = below + above

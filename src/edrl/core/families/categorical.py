@@ -1,6 +1,6 @@
 """The statistics that CDRL learns (Lemma 3.2): cumulative probabilities, softened between support points."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -11,13 +11,24 @@ import numpy as np
 from edrl.core.check import check_increasing, fail
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.simple import on_support
+from edrl.core.jit import jit
 from edrl.core.metrics import integrated_cdf
 from edrl.core.particles import Particles
+from edrl.core.precision import is_concrete
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect
-from edrl.core.types import Array, Atoms, Float, Numbers, Values
+from edrl.core.types import (
+    Array,
+    AtomsLike,
+    Float,
+    Numbers,
+    NumbersLike,
+    Scores,
+    Values,
+    ValuesLike,
+)
 
 
-def projected(family: Statistics, values: Values) -> Particles:
+def projected(family: Statistics, values: ValuesLike) -> Particles:
     """Impute the distribution on the support whose cumulative probabilities are the values (Example 3.5)."""
     if not isinstance(family, Categorical):
         right = f"it is made for Categorical, not for {type(family).__name__}"
@@ -35,7 +46,7 @@ class Categorical(Statistics):
     support: Float[Array, " m"]
     imputation: Imputation = eqx.field(static=True)
 
-    own_imputations: ClassVar[dict[str, Imputation]] = {"categorical": projected}
+    own_imputations: ClassVar[Mapping[str, Imputation]] = {"categorical": projected}
 
     def __init__(
         self,
@@ -53,34 +64,36 @@ class Categorical(Statistics):
     def size(self) -> int:
         return self.support.shape[-1] - 1
 
-    def features(self, x: Atoms) -> Float[Array, "*batch K n"]:
+    def features(self, x: AtomsLike) -> Scores:
         """h_{z_k, z_{k+1}}(x): 1 up to z_k, 0 from z_{k+1} on, linear in between."""
         points = jnp.asarray(x)
         upper = jnp.asarray(self.support[1:], points.dtype)[:, None]
         return jnp.clip((upper - points[..., None, :]) / self._widths(points.dtype)[:, None], 0, 1)
 
-    @jax.jit
+    @jit
     def evaluate(self, mu: Particles) -> Values:
         mu = check_samples(mu)
         return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
 
-    @jax.jit
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    @jit
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """The expected squared distance of each value to h(Z): up to a constant, the squared Cramér distance."""
         values, target = self.check_values(values), check_samples(target)
         return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
 
-    def places(self, values: Values) -> Float[Array, " m"]:
+    def places(self, values: ValuesLike) -> Float[jax.Array, " m"]:
         return jnp.asarray(self.support, values.dtype)
 
-    @jax.jit
-    def mean(self, values: Values) -> Numbers:
+    @jit
+    def mean(self, values: ValuesLike) -> Numbers:
         """z_m - sum_k (z_{k+1} - z_k) s_k (Lemma 4.8 (i); the paper's K should read K - 1)."""
         values = self.check_values(values)
         highest = jnp.asarray(self.support[-1], values.dtype)
         return highest - jnp.sum(self._widths(values.dtype) * values, axis=-1)
 
-    def bracket(self, lower: Particles, upper: Particles, mean: Numbers) -> tuple[Values, Values]:
+    def bracket(
+        self, lower: Particles, upper: Particles, mean: NumbersLike
+    ) -> tuple[ValuesLike, ValuesLike]:
         """E[h] is the slope of P's chord between two support points."""
         low, high = integrated_cdf(lower, self.support), integrated_cdf(upper, self.support)
         widths = self._widths(low.dtype)
@@ -89,9 +102,9 @@ class Categorical(Statistics):
     def bounds(self) -> tuple[float, float]:
         return float(self.support[0]), float(self.support[-1])
 
-    def probabilities(self, values: Values) -> Float[Array, "*batch m"]:
+    def probabilities(self, values: ValuesLike) -> Float[jax.Array, "*batch m"]:
         """The m probabilities on the support that the values stand for."""
-        return self.impute(values).probs
+        return jnp.asarray(self.impute(values).probs)
 
     def from_probabilities(self, probs: Float[Array, "*batch m"]) -> Values:
         """The values of the distribution with these m probabilities on the support."""
@@ -123,7 +136,7 @@ class Categorical(Statistics):
 
 
 def _check_support(support: Sequence[float] | Array) -> Array:
-    if isinstance(support, jax.core.Tracer):
+    if isinstance(support, jax.Array) and not is_concrete(support):
         return support
     if np.ndim(support) != 1 or np.size(support) < 2:
         right = "it must be a sequence of at least two points, e.g. (-1.0, 0.0, 1.0)"

@@ -1,11 +1,10 @@
 """Expectiles (Definition 3.3): quantiles' siblings whose middle one is the mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,9 +13,10 @@ from edrl.core.families.balance import balance_point
 from edrl.core.families.levels import LevelStatistics, TausLike, column, evenly_spaced, levels_for
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.exact_expectiles import NEAR_HALF, Rule, impute_expectiles
+from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect_with_score
-from edrl.core.types import Array, Atoms, Float, Numbers, Taus, Values
+from edrl.core.types import AtomsLike, Numbers, NumbersLike, Scores, Taus, Values, ValuesLike
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ExactExpectiles:
         if self.rule not in get_args(Rule):
             raise fail("rule", self.rule, f"it must be one of {get_args(Rule)}")
 
-    def __call__(self, family: Statistics, values: Values) -> Particles:
+    def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
         """Impute `Particles` from expectiles [..., K]."""
         if not isinstance(family, Expectiles):
             raise fail(
@@ -63,7 +63,7 @@ class Expectiles(LevelStatistics):
     imputation: Imputation = eqx.field(static=True)
     mean_at: int | None = eqx.field(static=True)
 
-    own_imputations: ClassVar[dict[str, Imputation]] = {
+    own_imputations: ClassVar[Mapping[str, Imputation]] = {
         "exact": ExactExpectiles(),
         **{f"exact-{rule}": ExactExpectiles(rule) for rule in get_args(Rule)},
     }
@@ -82,7 +82,7 @@ class Expectiles(LevelStatistics):
     def encodes_mean(self) -> bool:
         return self.mean_at is not None
 
-    @jax.jit
+    @jit
     def evaluate(self, mu: Particles) -> Values:
         """Exact, by sorting and prefix sums: tau E[(Z-e)+] = (1-tau) E[(e-Z)+] is linear between two atoms."""
         mu = check_samples(mu).sorted()
@@ -94,10 +94,12 @@ class Expectiles(LevelStatistics):
         below = jnp.concatenate([start, jnp.cumsum(mass_below * gaps, axis=-1)], axis=-1)
         above = jnp.cumsum((mass_above * gaps)[..., ::-1], axis=-1)[..., ::-1]
         above = jnp.concatenate([above, start], axis=-1)
-        return balance_point(mu.atoms, below, above, jnp.asarray(self.taus, mu.atoms.dtype))
+        return balance_point(
+            jnp.asarray(mu.atoms), below, above, jnp.asarray(self.taus, mu.atoms.dtype)
+        )
 
-    @jax.jit
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    @jit
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """ER of Definition 3.3, summed over the taus; its gradient is the one of Algorithm 2."""
         values, target = self.check_values(values), check_samples(target)
         error = target.atoms[..., None, :] - values[..., :, None]
@@ -105,20 +107,22 @@ class Expectiles(LevelStatistics):
         losses = jnp.where(error > 0, taus, 1 - taus) * error**2
         return expect_with_score(values, target, losses, self.score(values, target.atoms))
 
-    @jax.jit
-    def mean(self, values: Values) -> Numbers:
+    @jit
+    def mean(self, values: ValuesLike) -> Numbers:
         """The 1/2-expectile where there is one (Section 4.3), otherwise the imputed distribution's mean."""
         if self.mean_at is None:
             return self.impute(values).mean()
         return self.check_values(values)[..., self.mean_at]
 
-    def score(self, values: Values, atoms: Atoms) -> Float[Array, "*batch K n"]:
+    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
         """The derivative of ER in the value: Equation (7)."""
         error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
         taus = column(self.taus, error.dtype)
         return -2 * jnp.where(error > 0, taus, 1 - taus) * error
 
-    def bracket(self, lower: Particles, upper: Particles, mean: Numbers) -> tuple[Values, Values]:
+    def bracket(
+        self, lower: Particles, upper: Particles, mean: NumbersLike
+    ) -> tuple[ValuesLike, ValuesLike]:
         """Expectiles are monotone in the convex order: up above 1/2, down below."""
         one, other = self.evaluate(lower), self.evaluate(upper)
         return jnp.minimum(one, other), jnp.maximum(one, other)
@@ -133,7 +137,7 @@ class Expectiles(LevelStatistics):
 
         def score(atoms: np.ndarray) -> np.ndarray:
             error = atoms - places
-            return np.where(error > 0, above, below) * error
+            return np.asarray(np.where(error > 0, above, below) * error)
 
         return score
 

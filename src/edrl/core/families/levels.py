@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_count, check_increasing, fail
+from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
-from edrl.core.types import Array, Taus, Values
+from edrl.core.types import Array, Taus, Values, ValuesLike
 
 TausLike: TypeAlias = int | Sequence[float] | Array
 
@@ -70,11 +71,11 @@ class LevelStatistics(Statistics):
     def size(self) -> int:
         return self.taus.shape[-1]
 
-    def places(self, values: Values) -> Values:
-        return values
+    def places(self, values: ValuesLike) -> Values:
+        return jnp.asarray(values)
 
-    @jax.jit
-    def impute(self, values: Values) -> Particles:
+    @jit
+    def impute(self, values: ValuesLike) -> Particles:
         """A distribution with these statistics; where each row has levels of its own, row by row."""
         values = self.check_values(values)
         if self.taus.ndim == 1:

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
+from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect
-from edrl.core.types import Array, Atoms, Float, Numbers, Values
+from edrl.core.types import AtomsLike, Numbers, Scores, Values, ValuesLike
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
@@ -24,10 +25,10 @@ class MEstimator(Statistics):
     imputation: Imputation = eqx.field(static=True, default=MaximumEntropy(), kw_only=True)
 
     @abc.abstractmethod
-    def score(self, values: Values, atoms: Atoms) -> Float[Array, "*batch K n"]:
+    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
         """psi_k(values_k; z), [..., K, n]."""
 
-    @jax.jit
+    @jit
     def evaluate(self, mu: Particles) -> Values:
         """By bisection between the extreme atoms, to the last bit: a general score has no closed form."""
         mu = check_samples(mu)
@@ -46,14 +47,14 @@ class MEstimator(Statistics):
 
         steps = int(jnp.finfo(mu.atoms.dtype).nmant) + 8
         bracket = (jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape))
-        low, high = jax.lax.fori_loop(0, steps, halve, bracket)
-        return low + (high - low) / 2
+        ends: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, steps, halve, bracket)
+        return ends[0] + (ends[1] - ends[0]) / 2
 
-    def places(self, values: Values) -> Values:
-        return values
+    def places(self, values: ValuesLike) -> Values:
+        return jnp.asarray(values)
 
-    @jax.jit
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    @jit
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """The score's integral from z to the value (32-point Gauss), with the score itself as its gradient."""
         values, target = self.check_values(values), check_samples(target)
         fixed = jax.lax.stop_gradient(values)
@@ -61,7 +62,7 @@ class MEstimator(Statistics):
         slope = jax.lax.stop_gradient(self.score(values, target.atoms))
         return expect(target, area + slope * (values - fixed)[..., :, None])
 
-    def _integral(self, values: jax.Array, atoms: Atoms) -> Float[Array, "*batch K n"]:
+    def _integral(self, values: jax.Array, atoms: AtomsLike) -> Scores:
         """The integral of the score from each atom to each value."""
         q, z = values[..., None, :], jnp.asarray(atoms)[..., :, None]  # [..., n, K]
         nodes = jnp.asarray((_NODES + 1) / 2, values.dtype)[:, None, None]

@@ -1,5 +1,6 @@
 """The mean and the first K moments: up to linear maps, the only Bellman closed expectations (Theorem 4.3)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import equinox as eqx
@@ -9,12 +10,21 @@ import jax.numpy as jnp
 from edrl.core.check import check_count, fail
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.gauss import gauss_quadrature
+from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect
-from edrl.core.types import Array, Atoms, Float, Numbers, Values
+from edrl.core.types import (
+    AtomsLike,
+    Float,
+    Numbers,
+    NumbersLike,
+    Scores,
+    Values,
+    ValuesLike,
+)
 
 
-def gauss(family: Statistics, values: Values) -> Particles:
+def gauss(family: Statistics, values: ValuesLike) -> Particles:
     """Impute moments by Gauss quadrature: the fewest atoms that have them."""
     if not isinstance(family, Mean | Moments):
         right = f"it is made for Mean and Moments, not for {type(family).__name__}"
@@ -28,7 +38,7 @@ class Moments(Statistics):
     k: int = eqx.field(static=True)
     imputation: Imputation = eqx.field(static=True)
 
-    own_imputations: ClassVar[dict[str, Imputation]] = {"gauss": gauss}
+    own_imputations: ClassVar[Mapping[str, Imputation]] = {"gauss": gauss}
 
     def __init__(self, k: int = 2, imputation: str | Imputation = "gauss"):
         self.k = check_count("k", k, 1)
@@ -42,25 +52,25 @@ class Moments(Statistics):
     def size(self) -> int:
         return self.k
 
-    def features(self, x: Atoms) -> Float[Array, "*batch K n"]:
+    def features(self, x: AtomsLike) -> Scores:
         """h_k(x) = x^k."""
         return jnp.asarray(x)[..., None, :] ** jnp.arange(1, self.k + 1)[:, None]
 
-    @jax.jit
+    @jit
     def evaluate(self, mu: Particles) -> Values:
         mu = check_samples(mu).settled()
         return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
 
-    @jax.jit
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    @jit
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """The expected squared distance of each value to Z^k."""
         values, target = self.check_values(values), check_samples(target).settled()
         return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
 
-    def mean(self, values: Values) -> Numbers:
+    def mean(self, values: ValuesLike) -> Numbers:
         return self.check_values(values)[..., 0]
 
-    def places(self, values: Values) -> Float[Array, "*batch m"]:
+    def places(self, values: ValuesLike) -> Float[jax.Array, "*batch m"]:
         """The mean, and two standard deviations to either side."""
         values = jnp.asarray(values)
         mean = values[..., :1]
@@ -75,7 +85,7 @@ class Mean(Statistics):
 
     imputation: Imputation = eqx.field(static=True)
 
-    own_imputations: ClassVar[dict[str, Imputation]] = {"gauss": gauss}
+    own_imputations: ClassVar[Mapping[str, Imputation]] = {"gauss": gauss}
 
     def __init__(self, imputation: str | Imputation = "dirac"):
         self.imputation = find_imputation(imputation, self.own_imputations)
@@ -88,25 +98,27 @@ class Mean(Statistics):
     def size(self) -> int:
         return 1
 
-    def features(self, x: Atoms) -> Float[Array, "*batch K n"]:
+    def features(self, x: AtomsLike) -> Scores:
         """h(x) = x."""
         return jnp.asarray(x)[..., None, :]
 
     def evaluate(self, mu: Particles) -> Values:
         return check_samples(mu).mean()[..., None]
 
-    @jax.jit
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    @jit
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """The expected squared distance of the value to Z."""
         values, target = self.check_values(values), check_samples(target)
-        return expect(target, (target.atoms[..., None, :] - values[..., :, None]) ** 2)
+        return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
 
-    def mean(self, values: Values) -> Numbers:
+    def mean(self, values: ValuesLike) -> Numbers:
         return self.check_values(values)[..., 0]
 
-    def places(self, values: Values) -> Values:
-        return values
+    def places(self, values: ValuesLike) -> Values:
+        return jnp.asarray(values)
 
-    def bracket(self, lower: Particles, upper: Particles, mean: Numbers) -> tuple[Values, Values]:
+    def bracket(
+        self, lower: Particles, upper: Particles, mean: NumbersLike
+    ) -> tuple[ValuesLike, ValuesLike]:
         """The mean is known."""
         return mean[..., None], mean[..., None]

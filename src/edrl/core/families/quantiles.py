@@ -1,6 +1,6 @@
 """Quantiles and Huber quantiles (Equations (4) and (11))."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import equinox as eqx
@@ -14,12 +14,23 @@ from edrl.core.families.balance import balance_point
 from edrl.core.families.levels import LevelStatistics, TausLike, column, levels_for, midpoints
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.simple import quantile_cells
+from edrl.core.jit import jit
 from edrl.core.particles import Particles, level_rounding
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect, expect_with_score
-from edrl.core.types import Array, Atoms, Float, Numbers, Taus, Values
+from edrl.core.types import (
+    Array,
+    AtomsLike,
+    Float,
+    Numbers,
+    NumbersLike,
+    Scores,
+    Taus,
+    Values,
+    ValuesLike,
+)
 
 
-def cells(family: Statistics, values: Values) -> Particles:
+def cells(family: Statistics, values: ValuesLike) -> Particles:
     """Impute quantiles: each weighs the levels nearer to its own than to its neighbours' (Example 3.5)."""
     if not isinstance(family, Quantiles | HuberQuantiles):
         right = f"it is made for Quantiles and HuberQuantiles, not for {type(family).__name__}"
@@ -33,7 +44,7 @@ class Quantiles(LevelStatistics):
     taus: Taus
     imputation: Imputation = eqx.field(static=True)
 
-    own_imputations: ClassVar[dict[str, Imputation]] = {"quantile": cells}
+    own_imputations: ClassVar[Mapping[str, Imputation]] = {"quantile": cells}
 
     def __init__(self, taus: TausLike = 11, imputation: str | Imputation = "quantile"):
         self.taus = levels_for(taus, midpoints)
@@ -43,15 +54,17 @@ class Quantiles(LevelStatistics):
         """F^{-1}(tau), the smallest minimiser of the quantile regression loss."""
         return check_samples(mu).quantile(self.taus)
 
-    @jax.jit
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    @jit
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """QR of Equation (4), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
         error = target.atoms[..., None, :] - values[..., :, None]
         taus = column(self.taus, error.dtype)
         return expect(target, jnp.where(error > 0, taus, 1 - taus) * jnp.abs(error))
 
-    def bracket(self, lower: Particles, upper: Particles, mean: Numbers) -> tuple[Values, Values]:
+    def bracket(
+        self, lower: Particles, upper: Particles, mean: NumbersLike
+    ) -> tuple[ValuesLike, ValuesLike]:
         """From integrated CDFs: a quantile minimises P(x) - tau x."""
         return quantile_bracket(np.asarray(self.taus), lower, upper, np.asarray(mean))
 
@@ -70,7 +83,7 @@ class HuberQuantiles(LevelStatistics):
     imputation: Imputation = eqx.field(static=True)
     acts_by_average: bool = eqx.field(static=True)
 
-    own_imputations: ClassVar[dict[str, Imputation]] = {"quantile": cells}
+    own_imputations: ClassVar[Mapping[str, Imputation]] = {"quantile": cells}
 
     def __init__(
         self,
@@ -84,7 +97,7 @@ class HuberQuantiles(LevelStatistics):
         self.imputation = find_imputation(imputation, self.own_imputations)
         self.acts_by_average = acts_by_average
 
-    @jax.jit
+    @jit
     def evaluate(self, mu: Particles) -> Values:
         """Exact: tau E[min((Z-q)+, kappa)] = (1-tau) E[min((q-Z)+, kappa)] is linear between z and z +- kappa.
 
@@ -115,8 +128,8 @@ class HuberQuantiles(LevelStatistics):
         digits = kappa > 64 * jnp.finfo(atoms.dtype).eps * largest
         return jnp.where(digits, origin + balanced, mu.quantile(taus))
 
-    @jax.jit
-    def loss(self, values: Values, target: Particles) -> Numbers:
+    @jit
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """The asymmetric Huber loss of Equation (11), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
         error = target.atoms[..., None, :] - values[..., :, None]
@@ -126,14 +139,14 @@ class HuberQuantiles(LevelStatistics):
         losses = jnp.where(error > 0, taus, 1 - taus) * capped * (size - capped / 2)
         return expect_with_score(values, target, losses, self.score(values, target.atoms))
 
-    @jax.jit
-    def mean(self, values: Values) -> Numbers:
+    @jit
+    def mean(self, values: ValuesLike) -> Numbers:
         """The average of the values if that is what is acted on, otherwise the imputed distribution's mean."""
         if self.acts_by_average:
             return jnp.mean(self.check_values(values), axis=-1)
         return self.impute(values).mean()
 
-    def score(self, values: Values, atoms: Atoms) -> Float[Array, "*batch K n"]:
+    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
         """The derivative of the loss in the value: the error capped at kappa, weighted by its side."""
         error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
         taus = column(self.taus, error.dtype)
@@ -147,11 +160,11 @@ class HuberQuantiles(LevelStatistics):
         def score(atoms: np.ndarray) -> np.ndarray:
             error = atoms - places
             capped = np.minimum(np.maximum(error, -kappa), kappa)
-            return np.where(error > 0, above, below) * capped
+            return np.asarray(np.where(error > 0, above, below) * capped)
 
         return score
 
-    def knots(self, values: Values) -> Float[Array, "*batch m"]:
+    def knots(self, values: ValuesLike) -> Float[jax.Array, "*batch m"]:
         """The values, and kappa to either side of them."""
         values = jnp.asarray(values)
         largest = jnp.max(jnp.abs(values), axis=-1, keepdims=True)

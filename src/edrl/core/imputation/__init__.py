@@ -9,6 +9,17 @@ from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
 from edrl.core.imputation.simple import as_samples, dirac
 from edrl.core.statistics import Imputation
 
+__all__ = [
+    "IMPUTATIONS",
+    "EqualWeights",
+    "MaximumEntropy",
+    "ScipyMinimize",
+    "ScipyRoot",
+    "as_samples",
+    "dirac",
+    "find_imputation",
+]
+
 IMPUTATIONS: dict[str, Imputation] = {
     "as_samples": as_samples,
     "dirac": dirac,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from edrl.core.check import check_count
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
-from edrl.core.types import Values
+from edrl.core.types import ValuesLike
 
 _PROBE = (
     0.1,
@@ -46,7 +46,7 @@ class EqualWeights:
             object.__setattr__(self, "samples", check_count("samples", self.samples, 1))
         object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
 
-    def __call__(self, family: Statistics, values: Values) -> Particles:
+    def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
         """Impute `Particles [..., N]` from values [..., K]."""
         values = jnp.asarray(values)
         n = self.samples or values.shape[-1]
@@ -65,7 +65,7 @@ class _Step(NamedTuple):
     probe: jax.Array
     damping: jax.Array
     growth: jax.Array
-    count: jax.Array
+    steps: jax.Array
     done: jax.Array
 
 
@@ -106,7 +106,7 @@ def _solve(family: Statistics, n: int, iterations: int, values: jax.Array) -> ja
         objective <= 0,
     )
     state = jax.lax.while_loop(
-        lambda state: (state.count < iterations) & ~state.done,
+        lambda state: (state.steps < iterations) & ~state.done,
         functools.partial(_improve, scaled_score),
         state,
     )
@@ -151,7 +151,7 @@ def _improve(score: Callable[[jax.Array], jax.Array], at: _Step) -> _Step:
         (_PROBE[0], 1e-3, 2.0, objective),
         (probe, jnp.maximum(damping, eps), growth, at.at_round),
     )
-    return _Step(atoms, scores, objective, at_round, probe, damping, growth, at.count + 1, done)
+    return _Step(atoms, scores, objective, at_round, probe, damping, growth, at.steps + 1, done)
 
 
 def _descending_side(

@@ -22,7 +22,7 @@ from jax import lax
 
 from edrl.core.imputation.expectile_repair import chord_slopes, repaired
 from edrl.core.particles import Particles
-from edrl.core.types import Array, Float, Values
+from edrl.core.types import Array, Float, ValuesLike
 
 Rule: TypeAlias = Literal["midpoint", "knots", "gaps", "spline", "pairs"]
 
@@ -124,11 +124,11 @@ def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: f
         knots = side * jnp.maximum(side * jnp.sort(x, axis=-1), 0)
         moved = repaired(knots, p_ratio * knots, q_ratio * knots, taus, num_below, reach)
         keep = consistent[..., None]
-        return jax.tree.map(
-            lambda old, new: jnp.where(keep, old, new), as_it_is, _Curve(knots, *moved)
-        )
+        pairs = zip(as_it_is, (knots, *moved), strict=True)
+        return _Curve(*(jnp.where(keep, old, new) for old, new in pairs))
 
-    return lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
+    found: _Curve = lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
+    return found
 
 
 def _twice_from_half(taus: jax.Array) -> jax.Array:
@@ -186,7 +186,7 @@ def _without(x: jax.Array, place: int) -> jax.Array:
     return jnp.concatenate([x[..., :place], x[..., place + 1 :]], axis=-1)
 
 
-def feasible_mean(values: Values, taus: Float[Array, " K"]) -> jax.Array:
+def feasible_mean(values: ValuesLike, taus: Float[Array, " K"]) -> jax.Array:
     """The mean [...] when no tau is 1/2 (K >= 2): the middle of the interval that convexity leaves for it.
 
     The knots' heights P_i(m) are affine in m, so every condition on the chord slopes, 0 <= s_1 <= ... <= 1, is one

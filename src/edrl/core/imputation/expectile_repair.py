@@ -98,9 +98,9 @@ def _outside_in(
         zero = jnp.zeros_like(largest)
         return _Outer(depths[outer] + jnp.maximum(tail, 4 * largest), zero, zero)
 
-    Sides = tuple[_Outer, _Outer]
-
-    def inward(sides: Sides, knots: tuple[_Knot, _Knot]) -> tuple[Sides, Sides]:
+    def inward(
+        sides: tuple[_Outer, _Outer], knots: tuple[_Knot, _Knot]
+    ) -> tuple[tuple[_Outer, _Outer], tuple[_Outer, _Outer]]:
         """The next knot of each side that has any left."""
         left, right = sides
         left = left.next(right, knots[0])
@@ -153,8 +153,11 @@ class _Outer(NamedTuple):
         # Where rounding leaves no room between the two, the chord decides: lines would carry the error outward.
         height = jnp.minimum(jnp.maximum(height, least), most)
         slope = jnp.where(run > 0, (height - self.height) / jnp.where(run > 0, run, 1), self.slope)
-        moved = _Outer(depth, height, slope)
-        return jax.tree.map(lambda new, old: jnp.where(knot.is_here, new, old), moved, self)
+        return _Outer(
+            jnp.where(knot.is_here, depth, self.depth),
+            jnp.where(knot.is_here, height, self.height),
+            jnp.where(knot.is_here, slope, self.slope),
+        )
 
 
 def _neighbours(keep: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.particles import Particles
-from edrl.core.types import Values
+from edrl.core.types import ValuesLike
 
 
-def gauss_quadrature(values: Values) -> Particles:
+def gauss_quadrature(values: ValuesLike) -> Particles:
     """n = ceil((K + 1) / 2) atoms with the raw moments E[Z], ..., E[Z^K] (values [..., K]), by Golub and Welsch.
 
     The n atoms have 2n - 1 moments. For even K there is one moment to spare: the last diagonal coefficient

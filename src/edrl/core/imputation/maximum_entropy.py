@@ -1,5 +1,6 @@
 """Imputation for any M-estimator: the distribution of largest entropy on a grid that has the given statistics."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from edrl.core.check import check_count, check_number
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
-from edrl.core.types import Values
+from edrl.core.types import ValuesLike
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class MaximumEntropy:
         check_number("margin", self.margin, 0.0, open_low=True)
         object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
 
-    def __call__(self, family: Statistics, values: Values) -> Particles:
+    def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
         """Impute `Particles [..., n]` from values [..., K]."""
 
         def one_row(values: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -110,7 +111,7 @@ def _grid(
 
 def _farthest(dtype: np.dtype) -> float:
     """How many ranges away from the places a knot may lie."""
-    return float(jnp.finfo(dtype).eps) ** -0.4
+    return math.pow(jnp.finfo(dtype).eps, -0.4)
 
 
 def _scores(
@@ -143,7 +144,7 @@ class _Newton(NamedTuple):
     least: jax.Array  # the smallest |E psi|^2 so far
     best: jax.Array  # [n], the weights that have it
     stale: jax.Array  # steps since it fell by a per cent
-    count: jax.Array
+    steps: jax.Array
     done: jax.Array
 
 
@@ -185,7 +186,7 @@ def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Ar
         resolved = (decrement < eps) | (rounding & (stale >= 10))
         done = failed | infeasible | (resolved & (at.ridge <= eps))
         ridge = jnp.where(decrement < 1, jnp.maximum(at.ridge / 10, eps), at.ridge)
-        return _Newton(multipliers, ridge, least, best, stale, at.count + 1, done)
+        return _Newton(multipliers, ridge, least, best, stale, at.steps + 1, done)
 
     start = _Newton(
         jnp.zeros(size, dtype),
@@ -194,7 +195,7 @@ def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Ar
         jax.nn.softmax(reference),
         *(jnp.zeros((), int), jnp.zeros((), int), jnp.zeros((), bool)),
     )
-    return jax.lax.while_loop(lambda at: (at.count < iterations) & ~at.done, step, start).best
+    return jax.lax.while_loop(lambda at: (at.steps < iterations) & ~at.done, step, start).best
 
 
 def _line_search(

@@ -17,7 +17,7 @@ from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
-from edrl.core.types import Bool, Float, Values
+from edrl.core.types import Bool, Float, ValuesLike
 
 Method: TypeAlias = Literal["root", "minimize"]
 Solved: TypeAlias = tuple[Float[np.ndarray, "rows N"], Bool[np.ndarray, " rows"]]
@@ -38,7 +38,7 @@ class _Scipy:
         if self.samples is not None:
             object.__setattr__(self, "samples", check_count("samples", self.samples, 1))
 
-    def _impute(self, family: Statistics, values: Values, method: Method) -> Particles:
+    def _impute(self, family: Statistics, values: ValuesLike, method: Method) -> Particles:
         """`solve_rows` where the numbers are at hand, and a callback to the host inside a trace."""
         values = jnp.asarray(values)
         count = _count(values.shape[-1], method, self.samples)
@@ -64,7 +64,7 @@ class ScipyRoot(_Scipy):
     equations.
     """
 
-    def __call__(self, family: Statistics, values: Values) -> Particles:
+    def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
         """Impute `Particles [..., K]` from values [..., K]."""
         return self._impute(family, values, "root")
 
@@ -73,7 +73,7 @@ class ScipyRoot(_Scipy):
 class ScipyMinimize(_Scipy):
     """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (8), started at the values."""
 
-    def __call__(self, family: Statistics, values: Values) -> Particles:
+    def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
         """Impute `Particles [..., N]` from values [..., K]."""
         return self._impute(family, values, "minimize")
 
@@ -120,7 +120,7 @@ def _solve_part(family: Statistics, method: Method, count: int, rows: np.ndarray
 
 def _mean_scores(score: Callable[[np.ndarray], np.ndarray], atoms: np.ndarray) -> np.ndarray:
     """The left-hand sides of Equation (7)."""
-    return np.add.reduce(score(atoms), axis=1) / len(atoms)
+    return np.asarray(np.add.reduce(score(atoms), axis=1) / len(atoms))
 
 
 def _sum_of_squares(score: Callable[[np.ndarray], np.ndarray], atoms: np.ndarray) -> float:
@@ -133,7 +133,7 @@ def _start(values: np.ndarray, count: int) -> np.ndarray:
     if count == len(values):
         return values
     places = np.linspace(0, len(values) - 1, count)
-    return np.interp(places, np.arange(len(values)), np.sort(values))
+    return np.asarray(np.interp(places, np.arange(len(values)), np.sort(values)))
 
 
 def _count(size: int, method: Method, samples: int | None) -> int:

@@ -2,27 +2,26 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
-from edrl.core.types import Array, Atoms, Float, Taus, Values
+from edrl.core.types import Array, Atoms, Float, Taus, ValuesLike
 
 
-def as_samples(family: Statistics, values: Values) -> Particles:
+def as_samples(family: Statistics, values: ValuesLike) -> Particles:
     """Take the statistics for equally weighted samples: the naive "type error" of Section 3.1, on purpose."""
     return Particles(values)
 
 
-def dirac(family: Statistics, values: Values) -> Particles:
+def dirac(family: Statistics, values: ValuesLike) -> Particles:
     """A point mass at the mean that the values encode: consistent for the mean alone."""
     if not family.encodes_mean:
         raise fail("imputation", "dirac", f"the mean is not among the statistics of {family}")
     return Particles(family.mean(values)[..., None])
 
 
-def quantile_cells(values: Values, taus: Taus) -> Particles:
+def quantile_cells(values: ValuesLike, taus: Taus) -> Particles:
     """Quantile tau_k weighs the levels nearer to tau_k than to its neighbours (Example 3.5).
 
     For the midpoints tau_k = (2k-1)/2K each weight is 1/K, as in QDRL. Values in the wrong order are sorted,
@@ -35,7 +34,7 @@ def quantile_cells(values: Values, taus: Taus) -> Particles:
     return Particles(jnp.sort(values, axis=-1), jnp.diff(edges, axis=-1))
 
 
-def on_support(values: Values, support: Float[np.ndarray, " m"]) -> Particles:
+def on_support(values: ValuesLike, support: Float[Array, " m"]) -> Particles:
     """The distribution on the support whose cumulative probabilities are the values (Example 3.5).
 
     Values that are not increasing in [0, 1] are those of no distribution: they are raised to their running
