@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from edrl import Expectiles, Particles
+from edrl.core.families import ExactExpectiles
 from edrl.core.imputation import expectile_repair
-from edrl.core.imputation.exact_expectiles import ExactExpectiles, Levels
+from edrl.core.imputation.exact_expectiles import Rule
 from edrl.core.metrics import integrated_cdf
 from edrl.report import style
 
@@ -85,7 +87,7 @@ def draw_rules() -> Any:
     values = np.asarray(Expectiles(TAUS).evaluate(SKEWED))
     mean = float(values[2])
     x, p = knots(values, TAUS)
-    rules = get_args(Levels)
+    rules = get_args(Rule)
     figure, grid = style.axes(2, len(rules), width=12.5, height=5.2, sharex=True, sharey="row")
     for number, (above, below, rule) in enumerate(zip(*grid, rules, strict=True)):
         imputed = Expectiles(TAUS, imputation=ExactExpectiles(rule)).impute(values)
@@ -134,11 +136,13 @@ def draw_repair() -> Any:
     p, q = taus / (2 * taus - 1) * x, (1 - taus) / (2 * taus - 1) * x
     reach = 1e7
     with jax.enable_x64(True):
-        both = expectile_repair._minorant, expectile_repair._outside_in
-        halves = [np.asarray(half(x, p, q, taus, reach)) for half in both]
-        first, _, slopes = (
-            np.asarray(part) for part in expectile_repair.repaired(x, p, q, taus, reach)
-        )
+        points = tuple(map(jnp.asarray, (x, p, q, taus)))
+        halves = [
+            np.asarray(expectile_repair._minorant(*points, reach)),
+            np.asarray(expectile_repair._outside_in(*points, None, reach)),
+        ]
+        found = expectile_repair.repaired(*points, None, reach)
+        first, _, slopes = (np.asarray(part) for part in found)
     low, near = (half + np.maximum(x, 0) for half in halves)
     mixed = first[0] + np.concatenate([[0], np.cumsum(slopes[1:-1] * np.diff(x))])
     figure, (left, right) = style.axes(1, 2, width=10, height=3.6)

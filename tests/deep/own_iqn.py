@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from edrl import Particles
+from edrl import HuberQuantiles, Particles
 from edrl.deep import Agent, Batch, Config, Environment
 
 
@@ -17,14 +17,11 @@ class Network(eqx.Module):
     last: eqx.nn.Linear
 
     def __init__(self, inputs: int, actions: int, key: jax.Array) -> None:
-        sizes = {
-            "body": (inputs, 64),
-            "levels": (32, 64),
-            "hidden": (64, 64),
-            "last": (64, actions),
-        }
-        for one, (name, size) in zip(jax.random.split(key, 4), sizes.items(), strict=True):
-            setattr(self, name, eqx.nn.Linear(*size, key=one))
+        body, levels, hidden, last = jax.random.split(key, 4)
+        self.body = eqx.nn.Linear(inputs, 64, key=body)
+        self.levels = eqx.nn.Linear(32, 64, key=levels)
+        self.hidden = eqx.nn.Linear(64, 64, key=hidden)
+        self.last = eqx.nn.Linear(64, actions, key=last)
 
     def __call__(self, observation: jax.Array, tau: jax.Array) -> jax.Array:
         cosines = jnp.cos(jnp.pi * jnp.arange(1, 33) * tau)
@@ -59,6 +56,4 @@ class OwnIQN(Agent):
         goal = after[rows, jnp.argmax(after.mean(), axis=-1)].push(batch.returns, batch.discounts)
         taus = jax.random.uniform(key_now, (len(rows), 8))
         values = self.quantiles(network, batch.observations, taus)[rows, batch.actions]
-        error = goal.atoms[:, None] - values[..., None]
-        huber = jnp.where(jnp.abs(error) <= 1, error**2 / 2, jnp.abs(error) - 0.5)
-        return jnp.mean(jnp.sum(jnp.abs(taus[..., None] - (error < 0)) * huber, axis=1), axis=-1)
+        return HuberQuantiles(taus).loss(values, jax.lax.stop_gradient(goal))

@@ -138,14 +138,14 @@ def test_diagnoses_are_of_what_the_target_network_puts_out(name: str, exact: boo
     values = np.asarray(agent.values(learner.target, batch.next_observations), np.float64)
     chosen = values[np.arange(BATCH), np.asarray(agent.family.mean(values)).argmax(-1)]
     residual = np.abs(np.asarray(agent.family.evaluate(agent.family.impute(chosen))) - chosen)
-    assert found["mean_value"] == pytest.approx(np.mean(agent.family.mean(chosen)), rel=1e-4)
+    assert found["mean_value"] == pytest.approx(np.asarray(agent.family.mean(chosen)).mean(), rel=1e-4)
     shift = np.asarray(agent.family.impute(chosen).mean()) - np.asarray(agent.family.mean(chosen))
     assert found["imputed_mean_shift"] == pytest.approx(shift.mean(), abs=1e-5)
     assert (np.abs(shift).max() < 1e-6) == exact
     assert found["imputation_residual"] == pytest.approx(residual.mean(), rel=1e-2)
     share = (residual.max(-1) > 1e-3 * np.ptp(chosen, axis=-1)).mean()
     assert found["inconsistent_share"] == pytest.approx(share)
-    assert share > 0  # what a network puts out at first is no law's
+    assert share > 0  # what a network puts out at first is no distribution's
     assert exact or residual.mean() > 1e-3
 
 

@@ -258,7 +258,7 @@ def test_atari_refuses_a_state_that_it_cannot_reach(ale_py: Any) -> None:
     env.reset()
     env.step(1)
     state = env.save()
-    with pytest.raises(ValueError, match=r"'breakout'.*'pong'"):
+    with pytest.raises(ValueError, match=r"'pong'.*'breakout'"):
         make("pong", seed=0).load(state)
     with pytest.raises(ValueError, match="another frame"):
         make("breakout", seed=0).load({**state, "played": np.array([1, 2, 2, 2, 2], np.uint8)})
@@ -312,7 +312,7 @@ def test_minatar_goes_on_to_the_bit_after_a_load(minatar: Any, game: str) -> Non
 def test_minatar_refuses_a_state_of_another_game_or_version(minatar: Any) -> None:
     env = make("minatar/breakout", seed=0)
     state = env.save()
-    with pytest.raises(ValueError, match=r"minatar/breakout.*minatar/asterix"):
+    with pytest.raises(ValueError, match=r"minatar/asterix.*minatar/breakout"):
         make("minatar/asterix", seed=0).load(state)
     del state["game/brick_map"]
     with pytest.raises(ValueError, match="brick_map"):
@@ -405,7 +405,7 @@ def test_frames_are_scaled_by_what_they_are() -> None:
 def test_wrappers_that_adapt_are_refused(name: str) -> None:
     """Evaluations play an environment of their own: what a wrapper has learnt in training would not be there."""
     wrapped = getattr(gymnasium.wrappers, name)(gymnasium.make("CartPole-v1"))
-    with pytest.raises(ValueError, match=f"wrapper of CartPole-v1 = '{name}'.*adapts"):
+    with pytest.raises(ValueError, match=f"wrapper of CartPole-v1 is '{name}'.*adapts"):
         make(gymnasium.wrappers.TimeLimit(wrapped, 10), seed=0)
 
 
@@ -498,18 +498,18 @@ def test_a_generator_survives_its_array() -> None:
     ],
 )
 def test_an_unknown_name_is_told_its_neighbours(wrong: str, near: str) -> None:
-    with pytest.raises(ValueError, match=f"env = '{wrong}' .*{near}"):
+    with pytest.raises(ValueError, match=f"env is '{wrong}': .*{near}"):
         make(wrong, seed=0, sticky=True)
 
 
 def test_what_no_agent_here_can_play_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"action space of Pendulum-v1 = Box.*finitely many"):
+    with pytest.raises(ValueError, match=r"action space of Pendulum-v1 is Box.*finitely many"):
         make("Pendulum-v1", seed=0)
     with pytest.raises(
-        ValueError, match=r"observation space of Blackjack-v1 = Tuple.*Box or Discrete"
+        ValueError, match=r"observation space of Blackjack-v1 must be Box or Discrete.*got Tuple"
     ):
         make("Blackjack-v1", seed=0)
-    with pytest.raises(ValueError, match=r"env = 3 .*gymnasium.Env"):
+    with pytest.raises(ValueError, match=r"env is 3 .*gymnasium.Env"):
         make(3, seed=0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"sticky = True .*CartPole-v1"):
         make("CartPole-v1", seed=0, sticky=True)
@@ -546,7 +546,7 @@ def test_steps_are_checked() -> None:
         env.step(0)
     env.reset()
     for wrong in (-1, 2):
-        with pytest.raises(ValueError, match=f"action = {wrong} .*from 0 to 1"):
+        with pytest.raises(ValueError, match=f"action must be .* from 0 to 1, got {wrong}"):
             env.step(wrong)
 
 
@@ -578,7 +578,7 @@ def test_an_environment_need_not_draw() -> None:
 
 
 def test_numbers_that_are_none_are_traced_to_the_environment() -> None:
-    for name, words in (("reward", "reward of Plain = nan"), ("seen", "observation of Plain")):
+    for name, words in (("reward", "reward of Plain is nan"), ("seen", "observation of Plain")):
         plain = Plain()
         env = make(plain, seed=0)
         env.reset()

@@ -105,7 +105,7 @@ def test_what_convolutions_cannot_take_is_explained(
 def test_wide_images_are_no_channels_first() -> None:
     """After the first layer of 100 x 132 pixels there are 24 x 32 of 32 filters."""
     assert network_for("nature", (100, 132, 3), 3, 1).init(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"network = 'minatar'.*preset paper is for Atari"):
+    with pytest.raises(ValueError, match=r"network is 'minatar'.*preset paper is for Atari"):
         network_for("minatar", (84, 84, 4), 3, 1)
 
 

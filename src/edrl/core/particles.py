@@ -62,7 +62,10 @@ class Particles(eqx.Module):
         index = index if isinstance(index, tuple) else (index,)
         if not any(part is Ellipsis for part in index):  # `in` would compare arrays
             index = (*index, Ellipsis)
-        return Particles(self.atoms[(*index, slice(None))], self.probs[(*index, slice(None))])
+        atoms, probs = self.atoms, self.probs
+        if any(isinstance(part, jax.Array) for part in index):
+            atoms, probs = jnp.asarray(atoms), jnp.asarray(probs)
+        return Particles(atoms[(*index, slice(None))], probs[(*index, slice(None))])
 
     def __iter__(self) -> Iterator["Particles"]:
         """The distributions along the first batch axis."""

@@ -1,5 +1,6 @@
 """Where a run comes from: versions, commit, machine; settings, and what was passed beside them."""
 
+import hashlib
 import json
 import os
 import platform
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from edrl.core.check import fail
 from edrl.deep.config import THREADS, Config
@@ -49,7 +51,20 @@ def passed_beside(**given: object | None) -> dict[str, str]:
 def _text(given: object) -> str:
     if isinstance(given, str):
         return given
-    return f"{given.__module__}.{given.__qualname__}" if isinstance(given, type) else repr(given)
+    if isinstance(given, type):
+        return f"{given.__module__}.{given.__qualname__}"
+    return f"{given!r}{_digest(given)}"
+
+
+def _digest(given: object) -> str:
+    """A checksum of the numbers in it: a repr shows a few digits of a few of them."""
+    arrays = [leaf for leaf in jax.tree.leaves(given) if isinstance(leaf, jax.Array | np.ndarray)]
+    if not arrays:
+        return ""
+    found = hashlib.blake2b(digest_size=4)
+    for array in arrays:
+        found.update(np.asarray(array).tobytes())
+    return f" #{found.hexdigest()}"
 
 
 def identity_of(config: Config, passed: dict[str, str]) -> dict[str, Any]:
