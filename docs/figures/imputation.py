@@ -102,7 +102,7 @@ def draw_rules() -> Any:
         )
         above.plot(x, p, "o", color=KNOT, markersize=4, zorder=3)
         above.set(
-            title=rule + (", the default" if rule == ExactExpectiles().levels else ""),
+            title=rule + (", the default" if rule == ExactExpectiles().rule else ""),
             ylim=(-0.04, 1.25),
         )
         order = np.argsort(atoms)
@@ -136,12 +136,12 @@ def draw_repair() -> Any:
     p, q = taus / (2 * taus - 1) * x, (1 - taus) / (2 * taus - 1) * x
     reach = 1e7
     with jax.enable_x64(True):
-        points = tuple(map(jnp.asarray, (x, p, q, taus)))
+        at, above, below, levels = (jnp.asarray(array) for array in (x, p, q, taus))
         halves = [
-            np.asarray(expectile_repair._minorant(*points, reach)),
-            np.asarray(expectile_repair._outside_in(*points, None, reach)),
+            np.asarray(expectile_repair._minorant(at, above, below, levels, reach)),
+            np.asarray(expectile_repair._outside_in(at, above, below, levels, None, reach)),
         ]
-        found = expectile_repair.repaired(*points, None, reach)
+        found = expectile_repair.repaired(at, above, below, levels, None, reach)
         first, _, slopes = (np.asarray(part) for part in found)
     low, near = (half + np.maximum(x, 0) for half in halves)
     mixed = first[0] + np.concatenate([[0], np.cumsum(slopes[1:-1] * np.diff(x))])

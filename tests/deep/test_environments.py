@@ -509,9 +509,9 @@ def test_what_no_agent_here_can_play_is_refused() -> None:
         ValueError, match=r"observation space of Blackjack-v1 must be Box or Discrete.*got Tuple"
     ):
         make("Blackjack-v1", seed=0)
-    with pytest.raises(ValueError, match=r"env is 3 .*gymnasium.Env"):
+    with pytest.raises(ValueError, match=r"env must be .*gymnasium.Env.*, got 3"):
         make(3, seed=0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"sticky = True .*CartPole-v1"):
+    with pytest.raises(ValueError, match=r"sticky .*CartPole-v1"):
         make("CartPole-v1", seed=0, sticky=True)
     with pytest.raises(ValueError, match="seed = -1"):
         make("CartPole-v1", seed=-1)
