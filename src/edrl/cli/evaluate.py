@@ -14,7 +14,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
-from scipy.stats import bootstrap
 
 from edrl.core.check import check_count
 from edrl.deep import checkpoint
@@ -57,6 +56,8 @@ class Evaluate:
         return 130 if stopped else 0
 
     def _tell(self, console: Console, loaded: Trained, played: Played, stopped: bool) -> None:
+        from scipy.stats import bootstrap  # slow to import, and --help does without
+
         config, scores = loaded.config, np.asarray(played.scores)
         text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"

@@ -25,7 +25,7 @@ from edrl.report.claims import Claim, count_verdicts
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run the paper's experiments and theory checks, judge every claim, and write a page to read.
+    """Run the paper's experiments, judge every claim, and write a page to read.
 
     Writes OUT/index.html (self-contained), OUT/figures/*.png and *.svg, OUT/data/*/*.csv and OUT/claims.json, and
     ends with a table of the claims. The exit status is 1 if a claim that should hold does not. Stop it whenever you
