@@ -32,11 +32,11 @@ class Evaluate:
     """
 
     run: tyro.conf.Positional[Path]
-    """The run's directory."""
+    """The directory of the run whose agent plays, as `edrl train --out` named it."""
     episodes: int = 30
-    """How many episodes to play."""
+    """How many episodes are played. More of them make the interval of the mean narrower."""
     seed: int = 1_000_000
-    """The seed of the environment and of random actions."""
+    """The seed of the environment and of random actions. The same seed plays the same episodes."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""

@@ -51,14 +51,15 @@ class Train:
 
     config: tyro.conf.OmitArgPrefixes[Config]
     preset: PresetName = "paper"
-    """Where the settings below come from, unless they are given: paper (Atari), minatar, classic
-    (CartPole and friends) or quick."""
+    """Where settings that are not given come from: paper (the paper's, for Atari), minatar, classic
+    (CartPole and its like) or quick (classic, for one minute). The defaults below are its own."""
     out: Path | None = None
-    """The run's directory."""
+    """The directory that the new run is written to: its settings, metrics and checkpoints."""
     resume: Path | None = None
-    """Go on with the run in this directory; its own settings hold, but --steps may be more."""
+    """The directory of a run that is to go on from its last checkpoint. Its own settings hold;
+    only --steps may be given, to train it for longer."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """With --resume: if the last checkpoint is damaged, go on from the one before."""
+    """With --resume: go on from the checkpoint before the last one if the last one is damaged."""
 
     def __call__(self) -> int:
         """Train, and return the exit status."""
