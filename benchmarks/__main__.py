@@ -2,8 +2,8 @@
 
 The names are imputation, noise, chain, sweep, update, envs and start; without any, all of them run.
 
-Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it compares ours with,
-and `full_study`, which works out costs from what `training` found.
+Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
+compares ours with, and `full_study`, which works out costs from what `training` found.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""What it costs to start: CPU seconds of fresh interpreters, ours beside `import jax` and `import scipy`."""
+"""What it costs to start: CPU seconds of fresh interpreters, beside `import jax, scipy`."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""The `edrl` command: `edrl NAME` is the class Name in edrl/cli/name.py, imported when asked for."""
+"""The `edrl` command: `edrl NAME` is the class Name in cli/name.py, imported when asked for."""
 
 import importlib
 import os
