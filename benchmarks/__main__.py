@@ -1,7 +1,9 @@
-"""`python -m benchmarks [imputation] [noise] [chain] [sweep] [update] [envs]`: measure, print, write results/*.json.
+"""`python -m benchmarks [NAME ...]`: measure, print, and write results/*.json.
 
-Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it compares ours with,
-and `full_study`, which works out costs from what `training` found.
+The names are imputation, noise, chain, sweep, update, envs and start; without any, all of them run.
+
+Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
+compares ours with, and `full_study`, which works out costs from what `training` found.
 """
 
 import importlib
@@ -11,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.timing import machine
 
-NAMES = ("imputation", "noise", "chain", "sweep", "update", "envs")
+NAMES = ("imputation", "noise", "chain", "sweep", "update", "envs", "start")
 ONLY_BY_NAME = ("training", "full_study")
 
 

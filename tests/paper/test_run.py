@@ -151,7 +151,7 @@ def test_bad_arguments_are_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().out
     assert "figure-99" in printed
     assert "figure-5" in printed  # what would be right
-    assert "--workers is 0" in printed
+    assert "workers must be a whole number of at least 1, got 0" in printed
     assert not out.exists()
     out.write_text("a file")
     assert command.Reproduce(out=out)() == 2

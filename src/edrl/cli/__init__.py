@@ -1,24 +1,29 @@
-"""The `edrl` command."""
+"""The `edrl` command: `edrl NAME` is the class Name in cli/name.py, imported when asked for."""
 
+import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
-from edrl.cli.evaluate import Evaluate
-from edrl.cli.play import Play
-from edrl.cli.report import Report
-from edrl.cli.reproduce import Reproduce
-from edrl.cli.search import Search
-from edrl.cli.suite import Suite
-from edrl.cli.train import Settings, Train
-from edrl.deep.config import PRESETS, PresetName, read_config
+from edrl import __version__
+
+COMMANDS = {
+    "reproduce": "Run the paper's experiments, judge every claim, and write a page to read.",
+    "train": "Train an agent, or go on with a run.",
+    "evaluate": "Play episodes with a trained agent.",
+    "play": "Play an episode with a trained agent and film it.",
+    "suite": "Run a study: every game with every agent and every seed.",
+    "search": (
+        "Choose a setting for every agent by the same small search, before a study is run with it."
+    ),
+    "report": "Compare runs of agents, and say what is missing.",
+}
+"""All commands, and what each does: the first line of its own help."""
 
 _ABOUT = (
     "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
@@ -29,34 +34,49 @@ def main() -> None:
     """Entry point of the command."""
     with _reader_may_leave():
         if sys.argv[1:] == ["--version"]:
-            print(f"edrl {version('edrl')}")
+            print(f"edrl {__version__}")
             return
         try:
-            sys.exit(_command()())
+            sys.exit(_command(sys.argv[1:])())
         except KeyboardInterrupt:  # commands that have something to save do so themselves
             print("Interrupted.", file=sys.stderr)
             sys.exit(130)
 
 
-def _command() -> Reproduce | Train | Evaluate | Play | Suite | Search | Report:
+def _command(arguments: list[str]) -> Callable[[], int]:
+    """The command that was given, with its flags."""
+    name = arguments[0] if arguments else ""
+    if name not in COMMANDS:
+        _help(arguments)
     sys.path.append(os.getcwd())  # MODULE:NAME may lie in the directory where the command is given
-    name, settings = _defaults()
-    return tyro.cli(
-        Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-        | Annotated[Train, tyro.conf.subcommand("train", default=Train(settings, name))]
-        | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-        | Annotated[Play, tyro.conf.subcommand("play")]
-        | Annotated[Suite, tyro.conf.subcommand("suite")]
-        | Annotated[Search, tyro.conf.subcommand("search")]
-        | Annotated[Report, tyro.conf.subcommand("report")],
-        prog="edrl",
-        description=_ABOUT,
-    )
+    if name == "train":  # what its flags are by default depends on two of them
+        from edrl.cli.train import Train, train_by_default
+
+        default = train_by_default(arguments)
+        return tyro.cli(Train, prog="edrl train", args=arguments[1:], default=default)
+    command = getattr(importlib.import_module(f"edrl.cli.{name}"), name.capitalize())
+    return tyro.cli(command, prog=f"edrl {name}", args=arguments[1:])
+
+
+@dataclass(frozen=True)
+class _Command:
+    """Stands for a command whose file is not imported, since its name is all that is shown."""
+
+
+def _help(arguments: list[str]) -> NoReturn:
+    """Show all commands, or say that there is no such command."""
+    listed = [
+        Annotated[_Command, tyro.conf.subcommand(name, description=summary)]
+        for name, summary in COMMANDS.items()
+    ]
+    commands: Any = Union[tuple(listed)]  # noqa: UP007 - of a list
+    tyro.cli(commands, prog="edrl", description=_ABOUT, args=arguments)  # which ends it
+    sys.exit("The command comes first: edrl COMMAND [FLAGS]. See edrl --help.")
 
 
 @contextmanager
 def _reader_may_leave() -> Iterator[None]:
-    """`edrl ... | head`: who reads the output may have seen enough, which is no error to show a traceback of."""
+    """Show no traceback if who reads the output has seen enough, as in `edrl ... | head`."""
     try:
         try:
             yield
@@ -66,31 +86,7 @@ def _reader_may_leave() -> Iterator[None]:
         try:
             print(flush=True)
         except BrokenPipeError:
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # what is left has nowhere to go
+            # What is left has nowhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(141)  # as a program that SIGPIPE ended
         raise  # another pipe
-
-
-def _defaults() -> tuple[PresetName, Settings]:
-    """The preset asked for, and the settings that hold unless others are given, which --help then shows: the preset's,
-    or those of the run that is to go on."""
-    name: PresetName = next((name for name in PRESETS if name == _given("--preset")), "paper")
-    resumed = _given("--resume")
-    try:
-        return name, Settings(**asdict(read_config(Path(resumed)))) if resumed else Settings(
-            **PRESETS[name]
-        )
-    except (ValueError, OSError):
-        return name, Settings(**PRESETS[name])  # the command will say what is wrong with the run
-
-
-def _given(option: str) -> str:
-    """The value of an option on the command line, before the line is parsed; empty if there is none."""
-    for flag, value in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
-        if flag == option:
-            return value
-        if flag.startswith(f"{option}="):
-            return flag.partition("=")[2]
-    return ""

@@ -14,7 +14,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
-from scipy.stats import bootstrap
 
 from edrl.core.check import check_count
 from edrl.deep import checkpoint
@@ -33,11 +32,11 @@ class Evaluate:
     """
 
     run: tyro.conf.Positional[Path]
-    """The run's directory."""
+    """The directory of the run whose agent plays, as `edrl train --out` named it."""
     episodes: int = 30
-    """How many episodes to play."""
+    """How many episodes are played. More of them make the interval of the mean narrower."""
     seed: int = 1_000_000
-    """The seed of the environment and of random actions."""
+    """The seed of the environment and of random actions. The same seed plays the same episodes."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
@@ -57,6 +56,8 @@ class Evaluate:
         return 130 if stopped else 0
 
     def _tell(self, console: Console, loaded: Trained, played: Played, stopped: bool) -> None:
+        from scipy.stats import bootstrap  # slow to import, and --help does without
+
         config, scores = loaded.config, np.asarray(played.scores)
         text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"

@@ -33,15 +33,17 @@ class Play:
     """
 
     run: tyro.conf.Positional[Path]
-    """The run's directory."""
+    """The directory of the run whose agent plays, as `edrl train --out` named it."""
     video: Path = Path("play.gif")
-    """Where to write the film: an animated .gif, or an .mp4 (with the extra `video`)."""
+    """The file that the film is written to: an animated .gif, or an .mp4, which needs ffmpeg (pip
+    install 'edrl[video]')."""
     steps: int = 300
-    """How many steps the film shows at most."""
+    """How many steps of the episode are played at most."""
     every: int = 2
-    """Show one of so many steps."""
+    """How many steps lie between two pictures of the film. 1 shows every step; more make the file
+    smaller."""
     seed: int = 1_000_000
-    """The seed of the environment and of random actions."""
+    """The seed of the environment and of random actions. The same seed plays the same episode."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""

@@ -32,10 +32,10 @@ class Report:
         tyro.conf.Positional[tuple[Path, ...]],
         tyro.conf.arg(metavar="DIR [DIR ...]", help_behavior_hint=""),
     ]
-    """Runs, directories with runs in them at any depth, or earlier reports (a runs.json), which
-    stand for theirs."""
+    """The directories to read: runs, directories with runs in them at any depth, or earlier reports
+    (their runs.json), which stand for the runs that they were made from."""
     out: Path = Path("report-runs")
-    """The directory that the report is written to."""
+    """The directory that the page, its figures and its data are written to."""
 
     def __call__(self) -> int:
         """Read, write, and return the exit status."""

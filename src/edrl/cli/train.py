@@ -1,6 +1,7 @@
 """`edrl train`."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +24,6 @@ from edrl.deep.config import PRESETS, Config, PresetName, preset, read_config
 from edrl.deep.run import Run
 from edrl.deep.training import begin, go_on, lengthened
 from edrl.deep.variant import Variant
-from edrl.report.return_pictures import ReturnPictures
 from edrl.study.estimate import sizes_with
 from edrl.study.locks import Taken, locked
 from edrl.study.machine import free_memory
@@ -51,14 +51,15 @@ class Train:
 
     config: tyro.conf.OmitArgPrefixes[Config]
     preset: PresetName = "paper"
-    """Where the settings below come from, unless they are given: paper (Atari), minatar, classic
-    (CartPole and friends) or quick."""
+    """Where settings that are not given come from: paper (the paper's, for Atari), minatar, classic
+    (CartPole and its like) or quick (classic, but short). The defaults below are the preset's."""
     out: Path | None = None
-    """The run's directory."""
+    """The directory that the new run is written to: its settings, metrics and checkpoints."""
     resume: Path | None = None
-    """Go on with the run in this directory; its own settings hold, but --steps may be more."""
+    """The directory of a run that is to go on from its last checkpoint. Its own settings hold;
+    only --steps may be given, to train it for longer."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """With --resume: if the last checkpoint is damaged, go on from the one before."""
+    """With --resume: go on from the checkpoint before the last one if the last one is damaged."""
 
     def __call__(self) -> int:
         """Train, and return the exit status."""
@@ -87,6 +88,8 @@ class Train:
 
     def _train(self, where: Path, callbacks: list[Callback]) -> Run:
         """Train the run; what cannot be trained leaves no directory behind."""
+        from edrl.report.return_pictures import ReturnPictures  # --help needs no matplotlib
+
         config = self._resumed(where) if self.resume else self._new(where)
         run = Run(config, where, callbacks=[*callbacks, TensorBoard(), ReturnPictures()])
         with locked(where / "lock"):
@@ -120,6 +123,33 @@ class Train:
         for name, value in given.items():
             raise fail(name, value, "with --resume the run's own settings hold: leave it out")
         return lengthened(own, replace(own, steps=steps).steps)
+
+
+def train_by_default(arguments: Sequence[str]) -> Train:
+    """The command without its flags: settings are the preset's, or those of the run to go on with.
+
+    The preset and the run are looked up before the line is parsed, so that --help shows them.
+    """
+    name: PresetName = "paper"
+    for known in PRESETS:
+        if known == _given(arguments, "--preset"):
+            name = known
+    resumed = _given(arguments, "--resume")
+    try:
+        settings = asdict(read_config(Path(resumed))) if resumed else PRESETS[name]
+    except (ValueError, OSError):
+        settings = PRESETS[name]  # the command will say what is wrong with the run
+    return Train(Settings(**settings), name)
+
+
+def _given(arguments: Sequence[str], option: str) -> str:
+    """The value of an option, before the command line is parsed; empty if there is none."""
+    for flag, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if flag == option:
+            return value
+        if flag.startswith(f"{option}="):
+            return flag.partition("=")[2]
+    return ""
 
 
 class _Warnings(Callback):

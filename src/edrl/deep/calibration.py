@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from scipy.signal import lfilter
 
 from edrl.deep.agents import Agent
 from edrl.deep.learner import returns_of_actions, seed_of
@@ -77,6 +76,8 @@ class Returns:
             self.kept, self._every = self.kept[::2], 2 * self._every
 
     def _discounted_sums(self) -> Float[np.ndarray, " step"]:
+        from scipy.signal import lfilter  # slow to import, and a command's --help does without
+
         if not self._rewards:
             return np.zeros(0)
         sums: np.ndarray = lfilter([1.0], [1.0, -self._gamma], self._rewards[::-1])[::-1]

@@ -1,7 +1,8 @@
 """Runs experiments in processes of their own, keeps what is finished, and writes the page.
 
-A part of the page is finished when its tables lie in `data/<name>` beside a `part.json`: the size, the time it took,
-and the fingerprint of the code that measured. Only what is missing, or was measured by other code, is run again.
+A part of the page is finished when its tables lie in `data/<name>` beside a `part.json`: the size,
+the time it took, and the fingerprint of the code that measured. Only what is missing, or was
+measured by other code, is run again.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import json
 import shutil
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import cache
@@ -18,9 +19,9 @@ from pathlib import Path
 import jax
 
 import edrl
-from edrl.core.check import fail
 from edrl.paper import EXPERIMENTS
-from edrl.paper.experiment import SECTIONS
+from edrl.paper.experiment import SECTIONS, Experiment
+from edrl.paper.parts import find_part, find_parts
 from edrl.paper.workers import Listener, interruptible, report_progress, worker_pool
 from edrl.report import page, style
 from edrl.report.claims import Claim, as_json, as_markdown
@@ -42,92 +43,127 @@ class Part:
 def reproduce(
     names: Sequence[str], out: Path, full: bool, again: bool, workers: int, listen: Listener
 ) -> list[Part]:
-    """Run the named experiments as far as they are not finished, and write the page of all that are."""
-    for name in names:
-        if name not in EXPERIMENTS:
-            raise fail("name", name, f"it must be one of {', '.join(EXPERIMENTS)}")
+    """Run the named parts as far as they are not finished, and write the page of all that are.
+
+    A part of a user's own is named by its file. The page shows it if it is named.
+    """
+    named = find_parts(names)
+    shown = _shown(named, out, full)
     (out / "data").mkdir(parents=True, exist_ok=True)
     (out / "figures").mkdir(exist_ok=True)
-    shown = [name for name in EXPERIMENTS if name in names or is_finished(name, out, full)]
-    anew = {name: name in names and (again or not is_finished(name, out, full)) for name in shown}
+    measured = {
+        name: name in named and (again or not is_finished(experiment.where, out, full))
+        for name, experiment in shown.items()
+    }
     # Long ones first, so that no worker is left alone with one at the end.
-    waiting = sorted(shown, key=lambda name: cost(name, full, anew[name]))
+    waiting = sorted(shown, key=lambda name: cost(shown[name].where, full, measured[name]))
     parts: dict[str, Part] = {}
     with worker_pool(min(workers, len(shown)), listen, (out / ".jax_cache").resolve()) as submit:
         running: dict[Future[Part], str] = {}
         while waiting or running:
             while waiting and len(running) < workers:
                 name = waiting.pop()
-                running[submit(_work, name, out, full, anew[name])] = name
+                running[submit(_work, shown[name].where, out, full, measured[name])] = name
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 parts[name] = _outcome(name, future)
                 listen(name, 1.0, "failed" if parts[name].error else "done")
     found = [parts[name] for name in shown]
-    _write(found, out, full)
+    _write(found, shown, out, full)
     return found
 
 
-def cost(name: str, full: bool, anew: bool) -> float:
-    """The rough seconds that a part will take, measured anew or only drawn."""
-    return EXPERIMENTS[name].cost[full] if anew else 2.0
+def _shown(named: Mapping[str, Experiment], out: Path, full: bool) -> dict[str, Experiment]:
+    """The parts that the page shows, in its order: those that are named or finished."""
+    finished = {
+        name: experiment for name, experiment in EXPERIMENTS.items() if is_finished(name, out, full)
+    }
+    order = {name: number for number, name in enumerate(EXPERIMENTS)}
+    sections = list(SECTIONS)
+
+    def place(experiment: Experiment) -> tuple[int, int]:
+        last = len(order)  # a user's part comes after ours in its section
+        return sections.index(experiment.section), order.get(experiment.name, last)
+
+    shown = sorted((finished | dict(named)).values(), key=place)
+    return {experiment.name: experiment for experiment in shown}
 
 
-def is_finished(name: str, out: Path, full: bool) -> bool:
+def cost(part: str, full: bool, measured: bool) -> float:
+    """The rough seconds that a part will take if it is to be measured, or only drawn."""
+    return find_part(part).cost[full] if measured else 2.0
+
+
+def is_finished(part: str, out: Path, full: bool) -> bool:
     """Whether the part has been measured, at this size and by this code."""
-    stamp = out / "data" / name / "part.json"
+    experiment = find_part(part)
+    stamp = out / "data" / experiment.name / "part.json"
     if not stamp.exists():
         return False
     kept = json.loads(stamp.read_text())
-    return bool(kept["full"] == full and kept["fingerprint"] == _fingerprint(name))
+    return bool(kept["full"] == full and kept["fingerprint"] == _fingerprint(experiment))
+
+
+def _fingerprint(experiment: Experiment) -> str:
+    """A hash of the code behind an experiment: what experiments share, and its own file."""
+    return hashlib.sha256(_shared_code() + experiment.file.read_bytes()).hexdigest()
 
 
 @cache
-def _fingerprint(name: str) -> str:
-    """A hash of the code behind an experiment: the library, what experiments share, and its own module."""
+def _shared_code() -> bytes:
+    """A hash of the library, and of what experiments share."""
     root = Path(edrl.__file__).parent
-    own = {experiment.module: name for name, experiment in EXPERIMENTS.items()}
-    files = [path for room in ("core", "tabular", "theory") for path in (root / room).rglob("*.py")]
-    for path in (root / "paper").glob("*.py"):
-        module = f"edrl.paper.{path.stem}"
-        if module not in own or module == EXPERIMENTS[name].module:
-            files.append(path)
+    own = {experiment.file for experiment in EXPERIMENTS.values()}
+    files = set((root / "paper").glob("*.py")) - own
+    for room in ("core", "tabular", "theory"):
+        files.update((root / room).rglob("*.py"))
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return digest.digest()
 
 
-def _work(name: str, out: Path, full: bool, anew: bool) -> Part:
+def _work(part: str, out: Path, full: bool, measured: bool) -> Part:
     """In a worker: measure if need be, then draw and judge from the files."""
-    experiment = EXPERIMENTS[name]
+    experiment = find_part(part)
+    name = experiment.name
     kept = out / "data" / name
-    if anew:
+    if measured:
         begin = time.perf_counter()
         with interruptible(), jax.enable_x64(True):
             tables = experiment.measure(
                 full, lambda fraction, note: report_progress(name, fraction, note)
             )
-        _keep(tables, kept, name, full, time.perf_counter() - begin)
+        _keep(tables, kept, experiment, full, time.perf_counter() - begin)
     files = sorted(kept.glob("*.csv"))
     tables = {path.stem: read_csv(path) for path in files}
-    with style.applied():
-        drawings = experiment.draw(tables)
-        for drawing in drawings:
-            style.save(drawing.figure, out / "figures" / drawing.name)
-    captions = {drawing.name: drawing.caption for drawing in drawings}
+    captions = _draw(experiment, tables, out / "figures")
     seconds = json.loads((kept / "part.json").read_text())["seconds"]
     return Part(name, captions, experiment.judge(tables), [path.stem for path in files], seconds)
 
 
-def _keep(tables: Tables, kept: Path, name: str, full: bool, seconds: float) -> None:
+def _draw(experiment: Experiment, tables: Tables, figures: Path) -> dict[str, str]:
+    """Draw and save the figures of a part, and return their captions by their names."""
+    captions = {}
+    with style.applied():
+        for drawing in experiment.draw(tables):
+            name = drawing.name
+            if experiment.own_file:  # a directory of its own, so that none of ours is replaced
+                name = f"{experiment.name}/{drawing.name}"
+                (figures / experiment.name).mkdir(exist_ok=True)
+            style.save(drawing.figure, figures / name)
+            captions[name] = drawing.caption
+    return captions
+
+
+def _keep(tables: Tables, kept: Path, experiment: Experiment, full: bool, seconds: float) -> None:
     """Write all tables, or none: a run that ends in between leaves no half part behind."""
-    partial = kept.with_name(name + ".partial")
+    partial = kept.with_name(experiment.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     for stem, rows in tables.items():
         write_csv(partial / f"{stem}.csv", rows)
-    stamp = {"full": full, "seconds": round(seconds, 1), "fingerprint": _fingerprint(name)}
+    stamp = {"full": full, "seconds": round(seconds, 1), "fingerprint": _fingerprint(experiment)}
     (partial / "part.json").write_text(json.dumps(stamp, indent=1) + "\n")
     shutil.rmtree(kept, ignore_errors=True)
     partial.rename(kept)
@@ -140,11 +176,13 @@ def _outcome(name: str, future: "Future[Part]") -> Part:
         return Part(name, {}, [], [], 0.0, "".join(traceback.format_exception(error)))
 
 
-def _write(parts: Sequence[Part], out: Path, full: bool) -> None:
+def _write(
+    parts: Sequence[Part], experiments: Mapping[str, Experiment], out: Path, full: bool
+) -> None:
     """The page, and the claims for machines and for a README."""
     entries = []
     for part in parts:
-        experiment = EXPERIMENTS[part.name]
+        experiment = experiments[part.name]
         figures = [
             page.Figure(name, (out / "figures" / f"{name}.svg").read_bytes(), caption)
             for name, caption in part.captions.items()
@@ -152,8 +190,8 @@ def _write(parts: Sequence[Part], out: Path, full: bool) -> None:
         data = {table: f"data/{part.name}/{table}.csv" for table in part.tables}
         entries.append(
             page.Entry(
-                part.name, SECTIONS[experiment.section], experiment.title, experiment.source, experiment.about,
-                figures, part.claims, data, part.seconds, part.error,
+                part.name, SECTIONS[experiment.section], experiment.title, experiment.source,
+                experiment.about, figures, part.claims, data, part.seconds, part.error,
             )
         )  # fmt: skip
     claims = [claim for part in parts for claim in part.claims]

@@ -1,4 +1,7 @@
-"""The limits of all claims, from one file: `thresholds.toml` says what each is, since when, and why."""
+"""The limits of claims: `thresholds.toml` says what each is, since when, and why.
+
+A part of a user's own gives its limits with its claims.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -6,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from edrl.core.check import fail
 from edrl.report.claims import Claim, Kind, Limit, Threshold, judge_claim
 
 FILE = Path(__file__).with_name("thresholds.toml")
@@ -39,10 +43,29 @@ def judged(
     numbers: Mapping[str, float] | float,
     note: str = "",
     kind: Kind = "evidence",
+    *,
+    limits: Limit | Threshold | None = None,
 ) -> Claim:
-    """A claim, decided by the limits that `thresholds.toml` has for its id.
+    """A claim, decided by its limits: those that `thresholds.toml` has for its id, or those given.
 
-    `numbers` is one number, or several by the names of their limits. `measured` says them in words. `note` is the
-    reason for a claim that is known not to hold; `kind` is "identity" for what holds by definition.
+    Args:
+        id: The claim's name, which no other claim has.
+        source: Where it is made: "Theorem 4.6", or whose it is.
+        claim: What is claimed, in words.
+        measured: What was measured, in words.
+        numbers: What was measured: one number, or several by the names of their limits.
+        note: The reason for a claim that is known not to hold.
+        kind: "identity" for what holds by definition, and is no evidence.
+        limits: The limits of a claim that `thresholds.toml` does not have: one limit, or a
+            threshold, which names the limits of several numbers and says why they are as they are.
     """
-    return judge_claim(thresholds()[id], id, source, claim, measured, numbers, note, kind)
+    threshold = _own_threshold(id, limits) if limits is not None else thresholds().get(id)
+    if threshold is None:
+        raise fail("id", id, "it must be in thresholds.toml, or limits must be given")
+    return judge_claim(threshold, id, source, claim, measured, numbers, note, kind)
+
+
+def _own_threshold(id: str, limits: Limit | Threshold) -> Threshold:
+    if id in thresholds():
+        raise fail("id", id, "it must be another: it is a claim of edrl's, whose limits are set")
+    return limits if isinstance(limits, Threshold) else Threshold({"": limits})

@@ -57,9 +57,9 @@ class Threshold:
     """The limits of one claim by the names of its numbers, and where they come from."""
 
     limits: Mapping[str, Limit]
-    set_on: str  # the day, as 2026-11-18
-    numbers: Numbers
-    reason: str
+    set_on: str = ""  # the day, as 2026-11-18
+    numbers: Numbers = "unrecorded"
+    reason: str = ""
     earlier: str = ""  # what it was before, if it was moved
 
 
