@@ -15,7 +15,9 @@ STEPS = 30_000
 
 
 def impute(values: np.ndarray, taus: np.ndarray) -> np.ndarray:
-    """K equally weighted samples with these expectiles: SciPy's root with default parameters, as in the paper."""
+    """K equally weighted samples with these expectiles: SciPy's root with default parameters, as in
+    the paper.
+    """
 
     def gradients(samples: np.ndarray) -> np.ndarray:
         error = samples[None, :] - values[:, None]
@@ -67,8 +69,8 @@ def run() -> dict[str, Any]:
     mdp = problems.n_chain(15)
     families = [Expectiles(k) for k in SIZES]
     sweeps = [evaluate(mdp, 0, family).iterations for family in families]
-    # SciPy's imputation never settles: the loop is given as many sweeps as ours takes. It is timed on a few sweeps and
-    # steps of each K, from values learnt already, and scaled up.
+    # SciPy's imputation never settles: the loop is given as many sweeps as ours takes. It is timed
+    # on a few sweeps and steps of each K, from values learnt already, and scaled up.
     few_sweeps, few_steps = 2, 300
     warm = [evaluate(mdp, 0, family, tolerance=1e-9).values[:, 0] for family in families]
 

@@ -1,4 +1,6 @@
-"""Agent steps a second on MinAtar with environments side by side (`--envs`), against one: an update every 4 steps."""
+"""Agent steps a second on MinAtar with environments side by side (`--envs`), against one: an update
+every 4 steps.
+"""
 
 import tempfile
 from functools import partial

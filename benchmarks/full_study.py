@@ -1,7 +1,9 @@
-"""What the paper's whole study costs: 57 games x 4 agents x 3 seeds x 200 million frames, from measured speeds.
+"""What the paper's whole study costs: 57 games x 4 agents x 3 seeds x 200 million frames, from
+measured speeds.
 
-`python -m benchmarks full_study` measures what a run spends on its environment and on acting, takes the speed of
-training from results/training.json, and works out hours, disk, memory and traffic on CPUs and on an assumed GPU.
+`python -m benchmarks full_study` measures what a run spends on its environment and on acting, takes
+the speed of training from results/training.json, and works out hours, disk, memory and traffic on
+CPUs and on an assumed GPU.
 """
 
 import json
@@ -19,8 +21,8 @@ RUNS = 57 * 4 * 3
 CONFIG = Config()  # the paper's
 GAMES = ("pong", "breakout", "seaquest", "qbert", "asteroids")  # from quick to slow ones
 GPU = {
-    # Assumed, not measured here: no GPU was at hand. Nature's network with batches of 32 is far too small for a modern
-    # GPU, so these are latencies of launching it rather than arithmetic.
+    # Assumed, not measured here: no GPU was at hand. Nature's network with batches of 32 is far too
+    # small for a modern GPU, so these are latencies of launching it rather than arithmetic.
     "update_milliseconds": 1.5,
     "act_milliseconds": 0.4,
     "runs_at_once": 4,

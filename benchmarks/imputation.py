@@ -1,5 +1,6 @@
 """Exact expectile imputation against SciPy's root, and how its cost grows with K."""
 
+import functools
 from typing import Any
 
 import jax
@@ -21,12 +22,14 @@ def consistent_values(family: Expectiles, batch: int, seed: int = 0) -> np.ndarr
 
 
 def against_scipy() -> dict[str, Any]:
-    """A batch of 32 x 11: one compiled call against one `scipy.optimize.root` a row, both in float64."""
+    """A batch of 32 x 11: one compiled call against one `scipy.optimize.root` a row, both in
+    float64.
+    """
     family = Expectiles(11)
     values = consistent_values(family, 32)
     with jax.enable_x64(True):
         on_device = jnp.asarray(values)
-        impute = jax.jit(family.impute)
+        impute = family.impute
         result = side_by_side(
             lambda: impute(on_device).atoms,
             lambda: solve_rows(family, values, "root"),
@@ -49,7 +52,9 @@ def against_scipy() -> dict[str, Any]:
 
 
 def growth() -> dict[str, Any]:
-    """The time of a batch of 256 consistent vectors as K grows, and of inconsistent ones, which need the repair."""
+    """The time of a batch of 256 consistent vectors as K grows, and of inconsistent ones, which
+    need the repair.
+    """
     sizes, rows = [11, 21, 51, 101, 201], {}
     for kind in ("consistent", "inconsistent"):
         times = []
@@ -59,11 +64,11 @@ def growth() -> dict[str, Any]:
             if kind == "inconsistent":
                 values = values + 0.05 * np.random.default_rng(0).normal(size=values.shape)
             on_device = jnp.asarray(values, jnp.float32)
-            impute = jax.jit(family.impute)
-            jax.block_until_ready(impute(on_device))
+            impute = functools.partial(family.impute, on_device)
+            jax.block_until_ready(impute())
             times.append(
-                float(np.median([seconds(lambda: impute(on_device), 20) for _ in range(7)]))
-            )  # noqa: B023
+                float(np.median([seconds(impute, 20) for _ in range(7)]))
+            )
         k_log_k = (sizes[-1] * np.log(sizes[-1])) / (sizes[0] * np.log(sizes[0]))
         rows[kind] = {
             "sizes": sizes,
@@ -76,8 +81,9 @@ def growth() -> dict[str, Any]:
 
 
 def quick_entropy() -> dict[str, Any]:
-    """The strategy of QR-DQN-imputation against maximum entropy to the end: time and residuals, for rows as a network
-    puts them out: Huber quantiles of random laws with noise, in units of each row's range."""
+    """The strategy of QR-DQN-imputation against maximum entropy to the end: time and residuals, for
+    rows as a network puts them out: Huber quantiles of random laws with noise, in units of each
+    row's range."""
     quick, full = algorithm("QR-DQN-imputation"), HuberQuantiles(11)
     rng, found = np.random.default_rng(0), {}
     for noise in (0.0, 0.01, 0.05):
@@ -86,15 +92,13 @@ def quick_entropy() -> dict[str, Any]:
         values = np.asarray(full.evaluate(Particles(atoms, rng.dirichlet(np.ones(30), 32))))
         spread = np.ptp(values, axis=-1, keepdims=True)
         rows = jnp.asarray(values + noise * spread * rng.normal(size=values.shape), jnp.float32)
-        impute, impute_fully = jax.jit(quick.impute), jax.jit(full.impute)
+        ways = (functools.partial(family.impute, rows) for family in (quick, full))
         residuals = [
             np.abs(np.asarray(family.residual(rows))).max(-1) / spread[:, 0]
             for family in (quick, full)
         ]
         found[f"noise {noise:g}"] = {
-            **side_by_side(
-                lambda: impute(rows).atoms, lambda: impute_fully(rows).atoms, rounds=7, repeat=20
-            ),  # noqa: B023
+            **side_by_side(*ways, rounds=7, repeat=20),
             **{
                 f"{which}_residual_{name}": float(np.quantile(residual, share))
                 for which, residual in zip(("quick", "full"), residuals, strict=True)

@@ -1,6 +1,7 @@
 """Scores of an agent that plays MinAtar at random: `python -m benchmarks.random_scores`.
 
-They are the zero of normalised scores in `edrl report`; the table lies in src/edrl/study/data/minatar5.csv.
+They are the zero of normalised scores in `edrl report`; the table lies in
+src/edrl/study/data/minatar5.csv.
 """
 
 from pathlib import Path

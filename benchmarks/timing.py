@@ -1,4 +1,6 @@
-"""How everything here is timed: rounds that alternate between the rivals, and the median of their ratios."""
+"""How everything here is timed: rounds that alternate between the rivals, and the median of their
+ratios.
+"""
 
 import os
 import platform
@@ -21,7 +23,9 @@ def seconds(function: Callable[[], Any], repeat: int = 1) -> float:
 def side_by_side(
     ours: Callable[[], Any], theirs: Callable[[], Any], *, rounds: int = 5, repeat: int = 1
 ) -> dict[str, float]:
-    """Alternate both `rounds` times after one untimed call each (ours `repeat` times a round, it is the short one)."""
+    """Alternate both `rounds` times after one untimed call each (ours `repeat` times a round, it is
+    the short one).
+    """
     ours(), theirs()
     pairs = [(seconds(ours, repeat), seconds(theirs)) for _ in range(rounds)]
     ratios = [slow / fast for fast, slow in pairs]

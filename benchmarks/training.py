@@ -1,7 +1,9 @@
-"""Agent steps a second while learning, acting and updating together: ours against agents of other projects.
+"""Agent steps a second while learning, acting and updating together: ours against agents of other
+projects.
 
-Every contestant is a process of its own (see peers/README.md). All of a game's are started and brought to learning one
-after the other; then they take turns, so that only one of them is busy at any time.
+Every contestant is a process of its own (see peers/README.md). All of a game's are started and
+brought to learning one after the other; then they take turns, so that only one of them is busy at
+any time.
 """
 
 import contextlib
@@ -145,10 +147,12 @@ def compare(game: str, cores: set[int]) -> dict[str, Any]:
 
 
 def _field(game: str, cores: set[int]) -> dict[str, tuple[dict[str, str], Command]]:
-    """The contestants, those of PyTorch on many cores in two ways, of which the faster is the one to compare with.
+    """The contestants, those of PyTorch on many cores in two ways, of which the faster is the one
+    to compare with.
 
-    As it comes, its threads spin while they wait for one another: best on an idle machine, but where anything else is
-    running it takes minutes for the work of seconds. Threads that sleep lose a quarter on an idle machine.
+    As it comes, its threads spin while they wait for one another: best on an idle machine, but
+    where anything else is running it takes minutes for the work of seconds. Threads that sleep lose
+    a quarter on an idle machine.
     """
     field: dict[str, tuple[dict[str, str], Command]] = {}
     for name, command in CONTESTANTS[game].items():

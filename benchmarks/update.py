@@ -1,4 +1,6 @@
-"""What one update of each deep agent costs, against DQN's: batch 32, Nature's network on 84 x 84 x 4."""
+"""What one update of each deep agent costs, against DQN's: batch 32, Nature's network on 84 x 84 x
+4.
+"""
 
 from collections.abc import Callable
 from typing import Any

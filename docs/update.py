@@ -1,9 +1,11 @@
-"""Brings a finished report into the documentation: `python docs/update.py [report]`, after `make reproduce`.
+"""Brings a finished report into the documentation: `python docs/update.py [report]`, after `make
+reproduce`.
 
-`python docs/update.py --full [report-full]` brings in what is finished of the full size, after `make reproduce-full`.
+`python docs/update.py --full [report-full]` brings in what is finished of the full size, after
+`make reproduce-full`.
 
-Copies the README's pictures, the claims and the tables that they rest on, writes the table of claims in docs/claims.md,
-and the README's sentence on it.
+Copies the README's pictures, the claims and the tables that they rest on, writes the table of
+claims in docs/claims.md, and the README's sentence on it.
 """
 
 import json
@@ -12,6 +14,8 @@ import platform
 import shutil
 import sys
 from pathlib import Path
+
+import jax
 
 from edrl.paper import EXPERIMENTS
 from edrl.paper.run import is_finished
@@ -128,6 +132,7 @@ def update_full(report: Path) -> None:
 
 
 if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)  # claims are judged with all digits
     arguments = [argument for argument in sys.argv[1:] if argument != "--full"]
     if "--full" in sys.argv:
         update_full(Path(arguments[0] if arguments else "report-full"))

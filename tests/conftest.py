@@ -7,12 +7,13 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Most of the time goes into compiling. What one process has compiled, the other and the next run need not.
+# Most of the time goes into compiling. What one process has compiled, the other and the next run
+# need not.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
-# Examples compile; a first one is slow, and that is no failure. The same examples are tried each time, so that a red
-# run is the doing of the change it tests; `make test-search` draws new ones.
+# Examples compile; a first one is slow, and that is no failure. The same examples are tried each
+# time, so that a red run is the doing of the change it tests; `make test-search` draws new ones.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("edrl", settings.get_profile("search"), derandomize=True)
 settings.load_profile("edrl")
@@ -20,9 +21,11 @@ settings.load_profile("edrl")
 
 @pytest.fixture(autouse=True, scope="module")
 def _forget_compiled_programs() -> Iterator[None]:
-    """Each compiled program holds a few memory maps, of which Linux allows a process 65,530: XLA crashes beyond.
+    """Each compiled program holds a few memory maps, of which Linux allows a process 65,530: XLA
+    crashes beyond.
 
-    What a module has compiled is dropped after it. The cache on disk keeps it for those that need it again.
+    What a module has compiled is dropped after it. The cache on disk keeps it for those that need
+    it again.
     """
     yield
     jax.clear_caches()

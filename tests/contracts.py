@@ -1,4 +1,6 @@
-"""Every family and imputation, once: a contract test runs over these lists. A new one is one line here."""
+"""Every family and imputation, once: a contract test runs over these lists. A new one is one line
+here.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +50,9 @@ class SmoothQuantiles(edrl.MEstimator):
 
 
 class StopLoss(edrl.Statistics):
-    """Expectations that are no places on the axis of returns, imputed by maximum entropy around those they speak of."""
+    """Expectations that are no places on the axis of returns, imputed by maximum entropy around
+    those they speak of.
+    """
 
     thresholds: tuple[float, ...] = (-2.0, -1.0, 0.0, 1.0)
     imputation: edrl.Imputation = eqx.field(static=True, default=edrl.MaximumEntropy())
@@ -106,7 +110,9 @@ ON_THE_HOST = ("expectiles-scipy-root", "expectiles-scipy-minimize")  # slow: on
 
 
 def every(cases: list[Case]) -> Any:
-    """Parametrise a test by `case`; all tests of one family run in one process, which compiles it once."""
+    """Parametrise a test by `case`; all tests of one family run in one process, which compiles it
+    once.
+    """
     slow = pytest.mark.slow
     params = [
         pytest.param(
@@ -120,7 +126,9 @@ def every(cases: list[Case]) -> Any:
 
 
 def random_particles(seed: int, batch: int = 16, atoms: int = 12) -> Particles:
-    """A batch of varied distributions: dense, sparse, with repeated atoms, with weightless atoms, and Diracs."""
+    """A batch of varied distributions: dense, sparse, with repeated atoms, with weightless atoms,
+    and Diracs.
+    """
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(batch, atoms)) * rng.uniform(0.1, 2, size=(batch, 1))
     z[batch // 4 : batch // 2] = np.round(z[batch // 4 : batch // 2])

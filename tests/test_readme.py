@@ -87,7 +87,9 @@ def test_every_part_of_the_reproduction_is_in_the_paper_map() -> None:
 
 
 def test_the_readme_shows_the_claims_as_they_were_measured() -> None:
-    """Sentence and page are what docs/update.py makes of docs/claims.json, and no claim in them fails."""
+    """Sentence and page are what docs/update.py makes of docs/claims.json, and no claim in them
+    fails.
+    """
     update = module("docs/update.py")
     claims = update.read_claims()
     assert update.summary(claims) in (ROOT / "README.md").read_text(encoding="utf-8")
@@ -131,7 +133,9 @@ def test_random_scores_are_those_of_the_table() -> None:
 
 
 def test_the_widths_of_c51_are_those_of_its_runs() -> None:
-    """What the discount leaves after each renewal of the target network, and what was learnt (minatar5.md)."""
+    """What the discount leaves after each renewal of the target network, and what was learnt
+    (minatar5.md).
+    """
     runs, _ = read_runs(ROOT / "docs/results/minatar5/runs.json")
     (run,) = [run for run in runs if run.key == ("C51", "minatar/freeway", 0)]
     low, high = run.config.support

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.peers.cleanrl_c51 atari`: CleanRL's C51, its installed script as it is, through the gate."""
+"""`python -m benchmarks.peers.cleanrl_c51 atari`: CleanRL's C51, its installed script as it is,
+through the gate.
+"""
 
 import os
 import runpy

@@ -9,7 +9,9 @@ from benchmarks.peers.tasks import TASKS, Task
 
 
 def without_baselines() -> None:
-    """Stand in for OpenAI's baselines, which Dopamine imports for PPO's preprocessing alone and does not install."""
+    """Stand in for OpenAI's baselines, which Dopamine imports for PPO's preprocessing alone and
+    does not install.
+    """
     common: Any = ModuleType("baselines.common")
     common.atari_wrappers = None
     sys.modules.update({"baselines": ModuleType("baselines"), "baselines.common": common})

@@ -1,4 +1,5 @@
-"""A gate in an agent's loop: it opens for some steps when told to on stdin, and tells on stdout how long they took.
+"""A gate in an agent's loop: it opens for some steps when told to on stdin, and tells on stdout how
+long they took.
 
 It imports nothing of edrl, so that the peers can use it in their own environments.
 """
@@ -13,10 +14,12 @@ from benchmarks.peers.tasks import Task
 
 
 class Gate:
-    """Says "ready" after the warm-up, then answers each line "go" by "seconds ..."; the end of stdin ends the process.
+    """Says "ready" after the warm-up, then answers each line "go" by "seconds ..."; the end of
+    stdin ends the process.
 
-    Its answers have the process's stdout for themselves: whatever else is printed from here on goes to stderr.
-    `settle` waits for what is still being computed, so that work begun in a measurement is paid for in it.
+    Its answers have the process's stdout for themselves: whatever else is printed from here on goes
+    to stderr. `settle` waits for what is still being computed, so that work begun in a measurement
+    is paid for in it.
     """
 
     def __init__(

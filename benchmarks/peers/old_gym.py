@@ -1,7 +1,7 @@
 """The old `gym` interface over Gymnasium: as much of it as CleanRL's script of 2021 uses.
 
-Gym itself is no longer maintained and does not support NumPy 2. Games are stepped without the checks that Gymnasium
-puts around them, which gym did not have then.
+Gym itself is no longer maintained and does not support NumPy 2. Games are stepped without the
+checks that Gymnasium puts around them, which gym did not have then.
 """
 
 import sys
@@ -15,7 +15,9 @@ import numpy as np
 
 
 class Game:
-    """A game with the old interface: `reset` returns an observation alone, `step` one flag for every kind of end."""
+    """A game with the old interface: `reset` returns an observation alone, `step` one flag for
+    every kind of end.
+    """
 
     def __init__(self, name: str) -> None:
         gymnasium.register_envs(ale_py)
@@ -80,7 +82,9 @@ class RewardWrapper(Wrapper):
 
 
 def _statistics(on_step: Callable[[], None]) -> type[Wrapper]:
-    """The wrapper that the script puts around four frames: where one step of the agent is one call of `step`."""
+    """The wrapper that the script puts around four frames: where one step of the agent is one call
+    of `step`.
+    """
 
     class RecordEpisodeStatistics(Wrapper):
         def __init__(self, env: Any) -> None:

@@ -1,4 +1,7 @@
-"""What every contestant trains on, with which settings. It imports nothing of edrl: the peers read it, too."""
+"""What every contestant trains on, with which settings.
+
+It imports nothing of edrl: the peers read it, too.
+"""
 
 from dataclasses import dataclass
 
@@ -13,7 +16,8 @@ class Task:
     steps: int  # of one measurement
     rounds: int = 7
     learn_after: int = 1_000
-    warm_up: int = 1_200  # before the first measurement: learning has started, and what is compiled is compiled
+    # Before the first measurement: learning has started, and what is compiled is compiled.
+    warm_up: int = 1_200
     replay: int = 20_000
     batch: int = 32
     gamma: float = 0.99
@@ -26,4 +30,6 @@ TASKS = {
     "atari": Task(update_every=4, target_every=10_000, learning_rate=5e-5, steps=200),
     "minatar": Task(update_every=1, target_every=1_000, learning_rate=2.5e-4, steps=400),
 }
-"""Atari's Pong as 84 x 84 x 4 images with Nature's network; MinAtar's Breakout with one small convolution."""
+"""Atari's Pong as 84 x 84 x 4 images with Nature's network; MinAtar's Breakout with one small
+convolution.
+"""

@@ -68,7 +68,9 @@ def draw_theorem() -> Any:
 
 
 def possible(t: np.ndarray, x: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the greatest P at points t: between the chord of a gap and those beside it, prolonged."""
+    """The least and the greatest P at points t: between the chord of a gap and those beside it,
+    prolonged.
+    """
     slopes = np.concatenate([[0], np.diff(p) / np.diff(x), [1]])
     lines = p[:, None] + slopes[[range(len(x)), range(1, len(x) + 1)]][:, :, None] * (
         t - x[:, None]

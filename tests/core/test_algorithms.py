@@ -7,7 +7,9 @@ import edrl
 from edrl.core.imputation import find_imputation
 
 AS_PRINTED = ("EDRL-scipy", "EDRL-samples", "Huber-QDRL-samples", "ER-DQN-scipy")
-"""The paper's own imputations, by K equally weighted samples, which rarely have the statistics asked for."""
+"""The paper's own imputations, by K equally weighted samples, which rarely have the statistics
+asked for.
+"""
 
 
 @pytest.mark.parametrize("name", [name for name in edrl.ALGORITHMS if name not in AS_PRINTED])
@@ -60,7 +62,9 @@ def test_imputations_of_our_own_say_so() -> None:
 
 
 def test_er_dqn_levels() -> None:
-    """Appendix D.1: eleven levels from 0.01 to 0.99, the sixth of them exactly 1/2, so that the mean is the mean."""
+    """Appendix D.1: eleven levels from 0.01 to 0.99, the sixth of them exactly 1/2, so that the
+    mean is the mean.
+    """
     taus = edrl.algorithm("ER-DQN").taus  # type: ignore[attr-defined]
     assert (taus[0], taus[5], taus[10]) == (0.01, 0.5, 0.99)
 
@@ -72,7 +76,7 @@ def test_odd_numbers_of_levels_contain_one_half(k: int) -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match="name must be one of .*C51.*, got 'C52'"):
+    with pytest.raises(ValueError, match=r"name must be one of .*C51.*, got 'C52'"):
         edrl.algorithm("C52")
     with pytest.raises(ValueError, match=r"support( is |.* got )None.*C51 needs the range"):
         edrl.algorithm("C51")

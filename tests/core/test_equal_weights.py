@@ -1,4 +1,6 @@
-"""The paper's imputation (Equations (7) and (8)): the batched solver and the SciPy procedure it is compared with."""
+"""The paper's imputation (Equations (7) and (8)): the batched solver and the SciPy procedure it is
+compared with.
+"""
 
 from typing import Any
 
@@ -23,7 +25,9 @@ FAMILIES = {"expectiles": Expectiles(7), "huber": HuberQuantiles(7)}
 
 
 class LossOnly(Statistics):
-    """Expectiles from their loss alone: the score comes by autodiff, and there is no `numpy_score` of its own."""
+    """Expectiles from their loss alone: the score comes by autodiff, and there is no `numpy_score`
+    of its own.
+    """
 
     taus: tuple[float, ...]
     imputation: Any = eqx.field(static=True, default=None)
@@ -57,7 +61,9 @@ def objective(family: Any, values: np.ndarray, atoms: np.ndarray) -> np.ndarray:
 
 
 def test_equation_8_is_not_convex_in_the_atoms():
-    """A midpoint above the chord: the paper's convexity claim fails for one expectile and two samples."""
+    """A midpoint above the chord: the paper's convexity claim fails for one expectile and two
+    samples.
+    """
     family, value = Expectiles((0.1,)), np.zeros((1, 1))
     left, middle, right = (
         objective(family, value, np.array([[9.0, z]]))[0] for z in (-1.0, 0.0, 1.0)
@@ -81,7 +87,9 @@ def test_always_better_than_its_start(name, samples):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_atom_can_be_moved_alone_to_advantage(name):
-    """A local minimiser: moving one atom by a hundredth of the range gains nothing worth having on nearly all rows."""
+    """A local minimiser: moving one atom by a hundredth of the range gains nothing worth having on
+    nearly all rows.
+    """
     family = FAMILIES[name]
     values = random_values(family, 2)
     atoms = np.asarray(EqualWeights()(family, values).atoms)
@@ -98,7 +106,9 @@ def test_no_atom_can_be_moved_alone_to_advantage(name):
 
 
 def test_at_least_as_good_as_scipy_minimize_on_most_rows():
-    """On 85 % of random rows or more, the solver's Equation (8) is no larger than BFGS's (1 % and 1e-12 allowed)."""
+    """On 85 % of random rows or more, the solver's Equation (8) is no larger than BFGS's (1 % and
+    1e-12 allowed).
+    """
     family = FAMILIES["expectiles"]
     values = random_values(family, 3)
     ours = objective(family, values, EqualWeights()(family, values).atoms)
@@ -108,7 +118,9 @@ def test_at_least_as_good_as_scipy_minimize_on_most_rows():
 
 
 def test_two_moments_are_mean_plus_minus_std():
-    """Equally weighted pairs with a given mean and variance are unique: an exact oracle for a smooth score."""
+    """Equally weighted pairs with a given mean and variance are unique: an exact oracle for a
+    smooth score.
+    """
     rng = np.random.default_rng(0)
     mean, std = rng.normal(size=20), rng.uniform(0.5, 2, 20)
     values = np.stack([mean, mean**2 + std**2], axis=-1)
@@ -119,13 +131,17 @@ def test_two_moments_are_mean_plus_minus_std():
 @pytest.mark.parametrize("imputation", [EqualWeights(), ScipyRoot(), ScipyMinimize()])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_equal_values_are_a_point_mass(imputation, name):
-    """Expectiles and Huber quantiles are all equal for a point mass only, which is its own imputation."""
+    """Expectiles and Huber quantiles are all equal for a point mass only, which is its own
+    imputation.
+    """
     np.testing.assert_array_equal(imputation(FAMILIES[name], np.full((BATCH, 7), -3.0)).atoms, -3.0)
 
 
 @pytest.mark.parametrize("exponent", [-100, -30, 3, 30, 100])
 def test_scales_with_the_values(exponent):
-    """Powers of two scale expectiles, scores and steps without rounding, so the atoms scale to the last bit."""
+    """Powers of two scale expectiles, scores and steps without rounding, so the atoms scale to the
+    last bit.
+    """
     family, scale = FAMILIES["expectiles"], 2.0**exponent
     values = random_values(family, 4)
     base, scaled = EqualWeights()(family, values), EqualWeights()(family, scale * values)
@@ -133,7 +149,9 @@ def test_scales_with_the_values(exponent):
 
 
 def test_shifts_with_the_values():
-    """A shift changes rounding only: Equation (8) reaches the same value on nearly all rows (ties may part ways)."""
+    """A shift changes rounding only: Equation (8) reaches the same value on nearly all rows (ties
+    may part ways).
+    """
     family = FAMILIES["expectiles"]
     values = random_values(family, 5)
     base = objective(family, values, EqualWeights()(family, values).atoms)
@@ -171,7 +189,9 @@ def test_total(name, dtype, values):
 @given(values=hnp.arrays(np.float64, (1, 3), elements=st.floats(-1e308, 1e308)))
 @settings(max_examples=25, deadline=None)
 def test_scipy_is_total(method, values):
-    """The last iterate is used whatever the solver reports, and what is not finite falls back to the values."""
+    """The last iterate is used whatever the solver reports, and what is not finite falls back to
+    the values.
+    """
     atoms, success = solve_rows(Expectiles(3), values, method)
     assert np.isfinite(atoms).all()
     assert success.shape == (1,)
@@ -189,9 +209,11 @@ def test_jit_and_vmap_agree_with_batches():
 
 
 def test_scipy_root_is_the_papers_call():
-    """`scipy.optimize.root` with default parameters, on Equation (7) written out here, started at the values.
+    """`scipy.optimize.root` with default parameters, on Equation (7) written out here, started at
+    the values.
 
-    Where it finds no root, its last iterate depends on the last bit of Equation (7): both round it in the same way.
+    Where it finds no root, its last iterate depends on the last bit of Equation (7): both round it
+    in the same way.
     """
     family = Expectiles(5)
     taus = np.array(family.taus)[:, None]
@@ -221,11 +243,11 @@ def test_scipy_inside_compiled_and_mapped_functions(imputation, family):
 
 
 def test_errors_name_the_argument():
-    with pytest.raises(ValueError, match="samples must be .* got 0"):
+    with pytest.raises(ValueError, match=r"samples must be .* got 0"):
         EqualWeights(samples=0)
-    with pytest.raises(ValueError, match="iterations must be .* got 0"):
+    with pytest.raises(ValueError, match=r"iterations must be .* got 0"):
         EqualWeights(iterations=0)
-    with pytest.raises(ValueError, match="samples is 4: .* here 3"):
+    with pytest.raises(ValueError, match=r"samples is 4: .* here 3"):
         ScipyRoot(4)(Expectiles(3), np.zeros(3))
-    with pytest.raises(ValueError, match="method must be .* got 'newton'"):
+    with pytest.raises(ValueError, match=r"method must be .* got 'newton'"):
         solve_rows(Expectiles(3), np.zeros(3), "newton")

@@ -73,7 +73,9 @@ def spread(values: np.ndarray) -> np.ndarray:
     ],
 )
 def test_consistent_expectiles_are_imputed_exactly(k: int, kind: str) -> None:
-    """s(Psi(s(mu))) = s(mu) for every mu (Definition 3.4): to 1e-9 of the spread in float64, 1e-4 in float32."""
+    """s(Psi(s(mu))) = s(mu) for every mu (Definition 3.4): to 1e-9 of the spread in float64, 1e-4
+    in float32.
+    """
     family = Expectiles(levels(k, kind))
     values = np.asarray(family.evaluate(distributions(k)))
     double = family.impute(values)
@@ -130,7 +132,9 @@ def test_any_finite_input_is_accepted_in_float32_and_without_a_mean(values: list
 
 @pytest.mark.parametrize("log_scale", [-12, -6, 0, 6, 12])
 def test_equivariance_under_scaling(log_scale: int) -> None:
-    """Psi(c v) = c Psi(v) for powers of two c: to the last bit, since nothing is rounded on the way."""
+    """Psi(c v) = c Psi(v) for powers of two c: to the last bit, since nothing is rounded on the
+    way.
+    """
     family = Expectiles(11)
     scale = 2.0 ** round(log_scale * np.log2(10))
     values = np.asarray(family.evaluate(distributions(1)))
@@ -141,7 +145,9 @@ def test_equivariance_under_scaling(log_scale: int) -> None:
 
 @pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])
 def test_a_large_offset_costs_no_more_than_the_rounding_of_the_input(offset: float) -> None:
-    """An offset of `offset` spreads leaves eps * offset of the spread in the values; the error is a few of those."""
+    """An offset of `offset` spreads leaves eps * offset of the spread in the values; the error is a
+    few of those.
+    """
     family = Expectiles(11)
     values = np.asarray(family.evaluate(distributions(2)))
     values = offset + values / spread(values)[:, None]
@@ -175,7 +181,9 @@ def knots_and_heights(
 
 
 def half(name: str, *knots: np.ndarray, taus: np.ndarray, far: float) -> np.ndarray:
-    """One of the two convex functions of the repair at the knots, in double: P where x < 0, P - x where x > 0."""
+    """One of the two convex functions of the repair at the knots, in double: P where x < 0, P - x
+    where x > 0.
+    """
     rest = (
         (None,) if name == "_outside_in" else ()
     )  # how many knots are below the mean: not known before
@@ -186,7 +194,9 @@ def half(name: str, *knots: np.ndarray, taus: np.ndarray, far: float) -> np.ndar
 
 
 def test_one_half_of_the_repair_is_the_greatest_convex_minorant() -> None:
-    """Brute force: at x it is the least value of any chord over x, among all pairs of knots and the two asymptotes."""
+    """Brute force: at x it is the least value of any chord over x, among all pairs of knots and the
+    two asymptotes.
+    """
     taus, far = np.delete(Expectiles(7).taus, 3), 1e7
     x, p, q = knots_and_heights(disordered(0), taus)
     found = half("_minorant", x, p, q, taus=taus, far=far) + np.maximum(x, 0)
@@ -205,8 +215,8 @@ def test_one_half_of_the_repair_is_the_greatest_convex_minorant() -> None:
 
 
 def test_the_other_half_moves_each_knot_no_further_than_it_must() -> None:
-    """The heights are convex; the third knot lies where it was, or on the line or the chord of those outside it; and
-    knots of a distribution stay where they are."""
+    """The heights are convex; the third knot lies where it was, or on the line or the chord of
+    those outside it; and knots of a distribution stay where they are."""
     taus, far = np.delete(Expectiles(7).taus, 3), 1e7
     x, p, q = knots_and_heights(disordered(1), taus)
     found = half("_outside_in", x, p, q, taus=taus, far=far) + np.maximum(x, 0)
@@ -229,7 +239,9 @@ def test_the_other_half_moves_each_knot_no_further_than_it_must() -> None:
 
 
 def test_the_repair_is_the_mixture_of_least_squares() -> None:
-    """The imputed distribution's P at the knots lies between the two halves, and nowhere between them are squares less."""
+    """The imputed distribution's P at the knots lies between the two halves, and nowhere between
+    them are squares less.
+    """
     family = Expectiles(7)
     taus, far = np.delete(family.taus, 3), 1 / np.sqrt(np.finfo(float).eps)
     values = disordered(2)
@@ -253,7 +265,8 @@ def test_the_repair_is_the_mixture_of_least_squares() -> None:
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.03])
 def test_noise_does_not_change_the_width_of_a_law(noise: float) -> None:
-    """A network's outputs are near expectiles, and are none: the distribution must be near the one that they are near to.
+    """A network's outputs are near expectiles, and are none: the distribution must be near the one
+    that they are near to.
 
     The greatest convex minorant alone makes a point mass of nearly a quarter of these at 3 %.
     """
@@ -269,7 +282,9 @@ def test_noise_does_not_change_the_width_of_a_law(noise: float) -> None:
 
 
 def test_values_in_disorder_near_the_mean_do_not_make_a_point_mass() -> None:
-    """What ER-DQN's network gave for a state of MinAtar's Breakout; e_0.6 to e_0.8 are below the mean."""
+    """What ER-DQN's network gave for a state of MinAtar's Breakout; e_0.6 to e_0.8 are below the
+    mean.
+    """
     values = np.array([1.018, 1.674, 1.730, 1.749, 1.754, 1.779, 1.776, 1.768, 1.771, 1.787, 1.978])
     imputed = Expectiles(11).impute(values)
     assert imputed.std() > 0.15 * np.ptp(values)
@@ -285,9 +300,11 @@ def knots_of(family: Expectiles, values: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def test_midpoint_is_the_middle_of_all_distributions_with_these_expectiles() -> None:
-    """Every P lies below the chord of its gap and above the neighbours' chords, prolonged: `midpoint` lies halfway.
+    """Every P lies below the chord of its gap and above the neighbours' chords, prolonged:
+    `midpoint` lies halfway.
 
-    So between the second knot and the last but one no distribution is closer to all that are possible.
+    So between the second knot and the last but one no distribution is closer to all that are
+    possible.
     """
     family = Expectiles(11, imputation="exact-midpoint")
     values = np.asarray(family.evaluate(distributions(4)))
@@ -310,7 +327,9 @@ def test_midpoint_is_the_middle_of_all_distributions_with_these_expectiles() -> 
 
 
 def test_spline_levels_are_those_of_scipy() -> None:
-    """At inner knots F is the slope of SciPy's monotone interpolant of E[(x - Z)+], above the mean of E[(Z - x)+]."""
+    """At inner knots F is the slope of SciPy's monotone interpolant of E[(x - Z)+], above the mean
+    of E[(Z - x)+].
+    """
     family = Expectiles(11, imputation="exact-spline")
     values = np.asarray(family.evaluate(distributions(5)))[:16]  # dense enough for knots well apart
     imputed = family.impute(values)
@@ -330,8 +349,8 @@ def test_spline_levels_are_those_of_scipy() -> None:
 
 
 def test_a_pair_varies_as_two_even_densities() -> None:
-    """Two atoms in each gap [a, b], of mean y and variance (y - a)(b - y)/3. So do masses that are spread evenly over
-    [a, y] and [y, b]. Tails hold at least half of what their chord allows."""
+    """Two atoms in each gap [a, b], of mean y and variance (y - a)(b - y)/3. So do masses that are
+    spread evenly over [a, y] and [y, b]. Tails hold at least half of what their chord allows."""
     family = Expectiles(11)
     values = np.asarray(family.evaluate(distributions(6)))[:16]
     imputed = family.impute(values)
@@ -361,10 +380,12 @@ def cdf_at(mu: Particles, x: np.ndarray) -> np.ndarray:
 
 
 def test_levels_at_the_knots_are_those_of_the_page() -> None:
-    """F at the knots as docs/exact-imputation.md has it, with slopes 0 and 1 beyond the outermost chords.
+    """F at the knots as docs/exact-imputation.md has it, with slopes 0 and 1 beyond the outermost
+    chords.
 
-    midpoint: the mean of two slopes. gaps: the parabola through three knots. pairs: midpoint, and at the outermost
-    knots the parabola through three, but at least half of the way to the asymptote's slope is left to the tail.
+    midpoint: the mean of two slopes. gaps: the parabola through three knots. pairs: midpoint, and
+    at the outermost knots the parabola through three, but at least half of the way to the
+    asymptote's slope is left to the tail.
     """
     many = Particles(
         np.random.default_rng(8).normal(size=(16, 200))
@@ -386,8 +407,9 @@ def test_levels_at_the_knots_are_those_of_the_page() -> None:
 
 
 def test_how_far_out_the_rules_put_mass() -> None:
-    """`knots` stays between the least and the greatest atom of every distribution with these expectiles; the default
-    goes beyond the outermost knot at most 2 (1 + 1 / sqrt 3) times as far as `knots`."""
+    """`knots` stays between the least and the greatest atom of every distribution with these
+    expectiles; the default goes beyond the outermost knot at most 2 (1 + 1 / sqrt 3) times as far
+    as `knots`."""
     mu = distributions(9)
     values = np.asarray(Expectiles(11).evaluate(mu))
     x, slack = knots_of(Expectiles(11), values)[0], 1e-7 * spread(values)
@@ -408,7 +430,9 @@ def test_how_far_out_the_rules_put_mass() -> None:
 
 
 def in_some_distribution(values: np.ndarray, taus: np.ndarray, reach: float) -> bool:
-    """Linear programming: weights of a grid, up to `reach` beyond the values, with which these are its expectiles."""
+    """Linear programming: weights of a grid, up to `reach` beyond the values, with which these are
+    its expectiles.
+    """
     low, high = values.min(), values.max()
     grid = np.unique([low - reach, *np.linspace(low, high, 30), *values, high + reach])
     apart = grid - values[:, None]
@@ -424,7 +448,9 @@ def in_some_distribution(values: np.ndarray, taus: np.ndarray, reach: float) -> 
 
 
 def room(values: np.ndarray, taus: np.ndarray, mean: float, reach: float) -> float:
-    """The least slack of the theorem's conditions, for returns up to `reach` beyond the values: below 0, one fails."""
+    """The least slack of the theorem's conditions, for returns up to `reach` beyond the values:
+    below 0, one fails.
+    """
     outer = taus != 0.5
     tau, x = taus[outer], values[outer] - mean
     p, width = tau / (2 * tau - 1) * x, np.ptp(values)
@@ -436,7 +462,9 @@ def room(values: np.ndarray, taus: np.ndarray, mean: float, reach: float) -> flo
 
 
 def most_room(values: np.ndarray, taus: np.ndarray, reach: float) -> float:
-    """`room` at the mean; without it, at the best one: conditions are linear in the mean, so their least is concave."""
+    """`room` at the mean; without it, at the best one: conditions are linear in the mean, so their
+    least is concave.
+    """
     if 0.5 in taus:
         return room(values, taus, values[taus == 0.5][0], reach)
     low, high = values[taus < 0.5].max(), values[taus > 0.5].min()
@@ -467,8 +495,9 @@ def most_room(values: np.ndarray, taus: np.ndarray, reach: float) -> float:
 def test_values_are_expectiles_if_and_only_if_their_chords_are_convex(
     taus: tuple[float, ...],
 ) -> None:
-    """The theorem of docs/exact-imputation.md: for expectiles, for those with noise and for random numbers, it says
-    what linear programming says; and imputation is exact on just those. Values close to a limit are left out."""
+    """The theorem of docs/exact-imputation.md: for expectiles, for those with noise and for random
+    numbers, it says what linear programming says; and imputation is exact on just those. Values
+    close to a limit are left out."""
     family, level = Expectiles(taus), np.asarray(taus)
     rng = np.random.default_rng(len(taus))
     mu = Particles(rng.normal(size=(300, 8)), rng.dirichlet(np.full(8, 0.5), 300))
@@ -494,12 +523,14 @@ def test_values_are_expectiles_if_and_only_if_their_chords_are_convex(
 
 def test_unknown_levels_are_refused() -> None:
     """The message names the argument, its value and the rules there are."""
-    with pytest.raises(ValueError, match="rule must be one of .*midpoint.*pairs.*, got 'middle'"):
+    with pytest.raises(ValueError, match=r"rule must be one of .*midpoint.*pairs.*, got 'middle'"):
         ExactExpectiles("middle")  # type: ignore[arg-type]
 
 
 def test_jit_vmap_and_batches_agree() -> None:
-    """Compiled, mapped and batched, the distribution is the same (an atom without mass may lie elsewhere)."""
+    """Compiled, mapped and batched, the distribution is the same (an atom without mass may lie
+    elsewhere).
+    """
     family = Expectiles(11)
     with jax.enable_x64(True):
         values = jnp.asarray(family.evaluate(distributions(3)))

@@ -84,7 +84,9 @@ def test_the_loss_of_a_batch_is_that_of_its_rows(case: Case) -> None:
 
 @every_family
 def test_loss_is_affine_in_the_target(case: Case) -> None:
-    """L(v; w mu + (1-w) nu) = w L(v; mu) + (1-w) L(v; nu): sampled gradients are unbiased (Section 3.4 (ii))."""
+    """L(v; w mu + (1-w) nu) = w L(v; mu) + (1-w) L(v; nu): sampled gradients are unbiased (Section
+    3.4 (ii)).
+    """
     family, mu, nu = case.family, random_particles(3), random_particles(4)
     values = np.random.default_rng(5).normal(size=(*mu.shape, family.size))
     both = Particles(
@@ -129,7 +131,9 @@ def test_score_broadcasts_values_against_atoms(case: Case) -> None:
 
 @every_family
 def test_mean_of_exact_families_is_the_mean_where_they_encode_it(case: Case) -> None:
-    """mean(values) is E[Z] if the family determines it (Section 4.3), and always that of a valid imputation."""
+    """mean(values) is E[Z] if the family determines it (Section 4.3), and always that of a valid
+    imputation.
+    """
     family, mu = case.family, random_particles(8)
     values = family.evaluate(mu)
     uncovered = isinstance(family, Categorical) and np.abs(mu.atoms).max() > min(
@@ -180,7 +184,8 @@ def test_families_are_data(case: Case) -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 @example(
     seed=1068
-)  # SciPy's root finder stops at 0.026 in one of its rows, where the equation's solution is -0.00015
+    # SciPy's root finder stops at 0.026 in one of its rows, where the equation's solution is -0.00015.
+)
 def test_expectiles_against_scipy(seed: int) -> None:
     """Ours solve tau E[(Z-e)+] = (1-tau) E[(e-Z)+], and are SciPy's wherever those solve it."""
     family, mu = Expectiles((0.01, 0.3, 0.5, 0.77, 0.99)), random_particles(seed)
@@ -256,7 +261,9 @@ def test_categorical_probabilities_and_back() -> None:
 
 @pytest.mark.parametrize("atom", [-1.0, -0.5, 0.0, 1.0, 1.0 + 1e-12, 5.0, -5.0, 0.3])
 def test_categorical_projection_loses_no_mass(atom: float) -> None:
-    """An atom on a bin, on the edge of the support or beyond it keeps its whole probability (Equation (12))."""
+    """An atom on a bin, on the edge of the support or beyond it keeps its whole probability
+    (Equation (12)).
+    """
     family = Categorical(np.linspace(-1, 1, 5))
     probs = np.asarray(family.probabilities(family.evaluate(Particles([atom]))))
     assert probs.sum() == pytest.approx(1, abs=1e-15)
@@ -264,7 +271,9 @@ def test_categorical_projection_loses_no_mass(atom: float) -> None:
 
 
 def test_categorical_outputs() -> None:
-    """C51's cross-entropy on raw outputs is minimised by the outputs whose softmax is the projected target."""
+    """C51's cross-entropy on raw outputs is minimised by the outputs whose softmax is the projected
+    target.
+    """
     family, target = (
         Categorical(np.linspace(-1, 1, 5)),
         Particles([-0.6, 0.1, 0.9], [0.2, 0.5, 0.3]),
@@ -372,8 +381,9 @@ def test_huber_quantiles_of_returns_beside_which_kappa_is_nothing(dtype: Any, sc
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [5, 9, 11])
 def test_huber_quantiles_are_the_least_where_there_are_many(dtype: Any, size: int) -> None:
-    """Twice as many equal samples as levels, as of two equally likely successors: each level falls between two of them,
-    and all q from kappa above the lower one to kappa below the upper one minimise the loss."""
+    """Twice as many equal samples as levels, as of two equally likely successors: each level falls
+    between two of them, and all q from kappa above the lower one to kappa below the upper one
+    minimise the loss."""
     atoms = (10 * np.arange(2 * size)).astype(dtype)
     family = HuberQuantiles(size)
     right = atoms[::2] + 1

@@ -1,4 +1,6 @@
-"""Gauss quadrature of moments: the classical rules, exact recovery, and a valid answer to any input."""
+"""Gauss quadrature of moments: the classical rules, exact recovery, and a valid answer to any
+input.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -42,12 +44,15 @@ def impute_one(values: list[float] | np.ndarray) -> Particles:
 
 @pytest.mark.parametrize("n", [1, 3, 11])
 def test_uniform_moments_give_the_gauss_legendre_rule(n):
-    """The n-point Gauss rule of E[Z^j] = 1/(j+1) (j even) is NumPy's leggauss, found there by another method."""
+    """The n-point Gauss rule of E[Z^j] = 1/(j+1) (j even) is NumPy's leggauss, found there by
+    another method.
+    """
     j = np.arange(1, 2 * n)
     values = np.where(j % 2, 0.0, 1 / (j + 1))
     nodes, weights = np.polynomial.legendre.leggauss(n)
     mu = impute_one(values).sorted()
-    # The map from moments to nodes has a condition number of about (1 + sqrt 2)^(2n) on [-1, 1] (Gautschi).
+    # The map from moments to nodes has a condition number of about (1 + sqrt 2)^(2n) on [-1, 1]
+    # (Gautschi).
     tolerance = 10 * EPS * (1 + np.sqrt(2)) ** (2 * n)
     np.testing.assert_allclose(mu.atoms, nodes, atol=tolerance)
     np.testing.assert_allclose(mu.probs, weights / 2, atol=tolerance)
@@ -83,7 +88,9 @@ def test_moments_come_back_in_float32():
 
 @pytest.mark.parametrize(("atoms", "k"), [(1, 5), (2, 5), (3, 5), (2, 8), (3, 8)])
 def test_few_atoms_are_recovered(atoms, k):
-    """m atoms are the only m atoms with their first 2m - 1 moments: they come back, the rest weigh nothing."""
+    """m atoms are the only m atoms with their first 2m - 1 moments: they come back, the rest weigh
+    nothing.
+    """
     rng = np.random.default_rng(k)
     places = np.cumsum(rng.uniform(0.3, 0.6, (BATCH, atoms)), axis=-1) - 0.5 * atoms
     mu = Particles(places, rng.dirichlet(np.full(atoms, 5.0), BATCH))
@@ -109,7 +116,9 @@ def test_no_variance_gives_a_point_mass(values):
 
 
 def test_impossible_fourth_moment_keeps_the_first_three():
-    """E[Z^4] < E[Z^2]^2 belongs to no distribution: the recurrence stops there, with two atoms for three moments."""
+    """E[Z^4] < E[Z^2]^2 belongs to no distribution: the recurrence stops there, with two atoms for
+    three moments.
+    """
     values = np.array([0.1, 1.0, 0.3, 0.5, 2.0])
     mu = impute_one(values)
     np.testing.assert_allclose(raw_moments(mu, 3), values[:3], atol=1e-14)
@@ -118,13 +127,16 @@ def test_impossible_fourth_moment_keeps_the_first_three():
 
 @pytest.mark.parametrize(("shift", "scale"), [(0.0, 1e-9), (0.0, 1e9), (0.5, 1.0), (3.0, -0.5)])
 def test_follows_affine_maps(shift, scale):
-    """Imputing the moments of shift + scale * Z gives shift + scale * (the atoms imputed from those of Z)."""
+    """Imputing the moments of shift + scale * Z gives shift + scale * (the atoms imputed from those
+    of Z).
+    """
     k = 5
     mu = random_particles(0, 20)
     mapped = Particles(shift + scale * mu.atoms, mu.probs)
     base, moved = impute(raw_moments(mu, k)), impute(raw_moments(mapped, k))
     expected = Particles(shift + scale * base.atoms, base.probs).sorted()
-    # Raw moments of the mapped variable hold its central ones to eps (1 + |mean| / std)^k; 1e4 covers the nodes.
+    # Raw moments of the mapped variable hold its central ones to eps (1 + |mean| / std)^k; 1e4
+    # covers the nodes.
     ratio = np.max(1 + np.abs(mapped.mean()) / mapped.std())
     tolerance = 1e4 * EPS * ratio**k
     np.testing.assert_allclose(moved.sorted().atoms, expected.atoms, atol=tolerance * abs(scale))
@@ -145,7 +157,9 @@ moments_of_anything = hnp.arrays(
 @given(values=moments_of_anything, single=st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_total(values, single):
-    """Any finite input gives a valid distribution, and its mean is met up to the rounding of a sum of its atoms."""
+    """Any finite input gives a valid distribution, and its mean is met up to the rounding of a sum
+    of its atoms.
+    """
     if single:
         values = np.clip(values, -3e38, 3e38).astype(np.float32)
     values = np.resize(values, (BATCH, 5))
@@ -162,7 +176,6 @@ def test_total(values, single):
 
 def test_jit_and_vmap_agree_with_batches():
     """One computation, whether a batch is handed over or mapped over in a compiled function."""
-    family = Moments(5)
     values = raw_moments(random_particles(1, 30), 5)
     batch = impute(values)
     with jax.enable_x64(True):

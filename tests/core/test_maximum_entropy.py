@@ -1,4 +1,6 @@
-"""Maximum-entropy imputation: exact for consistent values, optimal, least bad for the others, always valid."""
+"""Maximum-entropy imputation: exact for consistent values, optimal, least bad for the others,
+always valid.
+"""
 
 from typing import Any
 
@@ -52,7 +54,9 @@ def expected_scores(family: Statistics, values: np.ndarray, mu: Particles) -> np
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_consistent_values_come_back(name):
-    """Values of a distribution with mass in every gap are met: E[psi] = 0 to 1e-10 of the scores' size."""
+    """Values of a distribution with mass in every gap are met: E[psi] = 0 to 1e-10 of the scores'
+    size.
+    """
     family = FAMILIES[name]
     values = family.evaluate(random_particles(0))
     mu = IMPUTE(family, values)
@@ -72,7 +76,9 @@ def test_float32():
 
 @pytest.mark.parametrize("name", ["expectiles", "huber"])
 def test_values_of_few_atoms_come_back_nearly(name):
-    """Three atoms leave gaps between the values empty: the solution is on the boundary, and met to 1e-7."""
+    """Three atoms leave gaps between the values empty: the solution is on the boundary, and met to
+    1e-7.
+    """
     family = FAMILIES[name]
     values = family.evaluate(random_particles(1, n=3))
     assert np.max(np.abs(expected_scores(family, values, IMPUTE(family, values)))) < 1e-7
@@ -80,7 +86,9 @@ def test_values_of_few_atoms_come_back_nearly(name):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_weights_have_the_largest_entropy(name):
-    """The problem is convex, so log(w / q) affine in the scores (the KKT conditions) proves that w maximises."""
+    """The problem is convex, so log(w / q) affine in the scores (the KKT conditions) proves that w
+    maximises.
+    """
     family = FAMILIES[name]
     values = family.evaluate(random_particles(2))
     mu = IMPUTE(family, values)
@@ -100,7 +108,9 @@ def test_weights_have_the_largest_entropy(name):
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_reference_measure_is_positive_and_thins_out(seed):
-    """log q >= 0, which the certificate of infeasibility needs, and equally spaced atoms weigh less farther out."""
+    """log q >= 0, which the certificate of infeasibility needs, and equally spaced atoms weigh less
+    farther out.
+    """
     values = np.random.default_rng(seed).normal(size=K)
     low, spread = values.min(), np.ptp(values)
     with jax.enable_x64(True):
@@ -113,7 +123,9 @@ def test_reference_measure_is_positive_and_thins_out(seed):
 
 @pytest.mark.parametrize("name", ["expectiles", "huber"])
 def test_inconsistent_values_get_the_least_residual(name):
-    """Noise has no distribution: |E psi| is within 1 % of the least on the grid, which SciPy's NNLS finds."""
+    """Noise has no distribution: |E psi| is within 1 % of the least on the grid, which SciPy's NNLS
+    finds.
+    """
     family = FAMILIES[name]
     values = np.random.default_rng(3).normal(size=(BATCH, K))
     mu = IMPUTE(family, values)
@@ -133,7 +145,9 @@ def test_equal_values_are_a_point_mass(name):
 
 
 def test_knots_hold_all_the_mass():
-    """Huber scores are constant beyond value -+ kappa, so no atom lies farther out, and every knot is an atom."""
+    """Huber scores are constant beyond value -+ kappa, so no atom lies farther out, and every knot
+    is an atom.
+    """
     family = FAMILIES["huber"]
     values = family.evaluate(random_particles(4))
     atoms = IMPUTE(family, values).atoms
@@ -145,7 +159,9 @@ def test_knots_hold_all_the_mass():
 
 @pytest.mark.parametrize("exponent", [-900, -30, 30, 900])
 def test_expectiles_scale_exactly(exponent):
-    """Powers of two scale values, grid and scores without rounding: the atoms scale, the weights stay, bit for bit."""
+    """Powers of two scale values, grid and scores without rounding: the atoms scale, the weights
+    stay, bit for bit.
+    """
     family, scale = FAMILIES["expectiles"], 2.0**exponent
     values = family.evaluate(random_particles(5))
     base, scaled = IMPUTE(family, values), IMPUTE(family, scale * values)
@@ -154,18 +170,23 @@ def test_expectiles_scale_exactly(exponent):
 
 
 def test_expectiles_shift():
-    """A shift moves the atoms and leaves the weights, up to the rounding that it causes in values and scores."""
+    """A shift moves the atoms and leaves the weights, up to the rounding that it causes in values
+    and scores.
+    """
     family = FAMILIES["expectiles"]
     values = family.evaluate(random_particles(6))
     base, shifted = IMPUTE(family, values), IMPUTE(family, values + 8.0)
     np.testing.assert_allclose(shifted.atoms, base.atoms + 8.0, rtol=1e-13)
-    # lambda is of order 100 here, so scores that are off by 1e-14 move the weights by far less than 1e-8.
+    # lambda is of order 100 here, so scores that are off by 1e-14 move the weights by far less than
+    # 1e-8.
     np.testing.assert_allclose(shifted.probs, base.probs, atol=1e-8)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e-3, 1e3, 1e9, 1e300])
 def test_huber_quantiles_of_any_spread(scale):
-    """The width kappa = 1 stays: from spreads far below it (expectiles, in effect) to far above (quantiles)."""
+    """The width kappa = 1 stays: from spreads far below it (expectiles, in effect) to far above
+    (quantiles).
+    """
     family = FAMILIES["huber"]
     mu = random_particles(7)
     values = family.evaluate(Particles(scale * mu.atoms, mu.probs))
@@ -196,7 +217,9 @@ def test_huber_quantiles_of_any_spread(scale):
 @example(values=np.array([[3.40282336e38] + 6 * [-1.01412045e31], *3 * [7 * [-1.01412045e31]]]))
 @settings(max_examples=60, deadline=None)
 def test_total(name, dtype, values):
-    """Any finite input, unsorted, tied, huge or tiny, gives finite atoms and probabilities that sum to one."""
+    """Any finite input, unsorted, tied, huge or tiny, gives finite atoms and probabilities that sum
+    to one.
+    """
     values = np.clip(values, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype)
     mu = IMPUTE(FAMILIES[name], np.resize(values, (BATCH, K)))
     assert np.isfinite(mu.atoms).all()
@@ -225,16 +248,18 @@ def test_jit_and_vmap_agree_with_batches():
 
 
 def test_errors_name_the_argument():
-    with pytest.raises(ValueError, match="grid must be .* got 3"):
+    with pytest.raises(ValueError, match=r"grid must be .* got 3"):
         MaximumEntropy(grid=3)
-    with pytest.raises(ValueError, match="margin must be .* got 0"):
+    with pytest.raises(ValueError, match=r"margin must be .* got 0"):
         MaximumEntropy(margin=0.0)
-    with pytest.raises(ValueError, match="iterations must be .* got 0"):
+    with pytest.raises(ValueError, match=r"iterations must be .* got 0"):
         MaximumEntropy(iterations=0)
 
 
 class EntropicRisks(MEstimator):
-    """log(E exp(b Z)) / b: scores that grow exponentially, and overflow on the far ends of the grid."""
+    """log(E exp(b Z)) / b: scores that grow exponentially, and overflow on the far ends of the
+    grid.
+    """
 
     betas: tuple[float, ...] = (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
 
@@ -249,7 +274,9 @@ class EntropicRisks(MEstimator):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-3)])
 def test_scores_may_grow_exponentially(dtype: Any, tolerance: float) -> None:
-    """Atoms so far away that their scores drown all others have no weight, and no place of their own."""
+    """Atoms so far away that their scores drown all others have no weight, and no place of their
+    own.
+    """
     family, atoms = EntropicRisks(), np.random.default_rng(0).normal(size=200)
     risks = np.asarray(family.evaluate(Particles(atoms)))
     betas = np.asarray(family.betas)
@@ -261,7 +288,9 @@ def test_scores_may_grow_exponentially(dtype: Any, tolerance: float) -> None:
 
 
 def test_statistics_that_are_no_places_are_met_around_those_they_speak_of() -> None:
-    """Expected shortfalls of distributions above all thresholds are all zero, and not those of a point mass at zero."""
+    """Expected shortfalls of distributions above all thresholds are all zero, and not those of a
+    point mass at zero.
+    """
     family = StopLoss()
     for distribution in ([5.0], [1.0], [2.0, 3.0], [-10.0, 0.3]):
         assert family.residual(family.evaluate(Particles(np.array(distribution)))) == pytest.approx(
@@ -280,5 +309,5 @@ def test_without_places_there_is_no_maximum_entropy() -> None:
     class Nowhere(StopLoss):
         places = Statistics.places
 
-    with pytest.raises(TypeError, match="Nowhere.*write the method `places`"):
+    with pytest.raises(TypeError, match=r"Nowhere.*write the method `places`"):
         Nowhere().impute(np.zeros(4))

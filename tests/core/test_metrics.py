@@ -42,7 +42,9 @@ ATOL = 14 * 16 * 2 * REACH * EPS
 
 
 def random_batch(rng: np.random.Generator, n: int) -> Particles:
-    """Integer atoms in [-REACH, REACH] and probabilities in twelfths: ties, zeros and equal levels abound."""
+    """Integer atoms in [-REACH, REACH] and probabilities in twelfths: ties, zeros and equal levels
+    abound.
+    """
     atoms = rng.integers(-REACH, REACH + 1, (BATCH, n))
     return Particles(atoms, rng.multinomial(TWELFTHS, np.full(n, 1 / n), BATCH) / TWELFTHS)
 
@@ -73,7 +75,9 @@ def test_w1_and_cramer_are_scipys_wasserstein_and_energy_distances(seed: int) ->
 @given(seeds, st.sampled_from([1.0, 1.5, 2.0]))
 @few
 def test_wp_is_the_cost_of_an_optimal_matching(seed: int, p: float) -> None:
-    """Kantorovich for equally likely samples: an optimal transport is an optimal assignment (Birkhoff)."""
+    """Kantorovich for equally likely samples: an optimal transport is an optimal assignment
+    (Birkhoff).
+    """
     mu, nu = pairs(seed)
     cost = np.abs(twelve_samples(mu)[:, :, None] - twelve_samples(nu)[:, None, :]) ** p
     best = np.array([c[optimize.linear_sum_assignment(c)].mean() for c in cost])
@@ -86,7 +90,9 @@ def test_wp_is_the_cost_of_an_optimal_matching(seed: int, p: float) -> None:
 @given(seeds)
 @few
 def test_winf_is_the_bottleneck_of_an_optimal_matching(seed: int) -> None:
-    """W_inf is the least d for which all samples can be matched within d; exact, d being an integer."""
+    """W_inf is the least d for which all samples can be matched within d; exact, d being an
+    integer.
+    """
     mu, nu = pairs(seed)
     distances = np.abs(twelve_samples(mu)[:, :, None] - twelve_samples(nu)[:, None, :])
 
@@ -119,7 +125,8 @@ def test_integrated_cdf_is_the_expected_shortfall_below_x(seed: int) -> None:
     mu = Particles(rng.normal(size=(BATCH, 6)), rng.dirichlet(np.ones(6), BATCH))
     x = np.concatenate([mu.atoms, rng.normal(scale=3, size=(BATCH, 5))], axis=-1)
     direct = (mu.probs[:, None] * np.maximum(x[:, :, None] - mu.atoms[:, None], 0)).sum(-1)
-    # 17 points: two prefix sums of depth at most 2 * log2(17) < 10, one product, and gaps of up to 5 in size.
+    # 17 points: two prefix sums of depth at most 2 * log2(17) < 10, one product, and gaps of up to
+    # 5 in size.
     gap_rounding = 17 * 5 * EPS
     np.testing.assert_allclose(integrated_cdf(mu, x), direct, rtol=24 * EPS, atol=gap_rounding)
     assert (integrated_cdf(mu, mu.atoms.min(-1, keepdims=True)) == 0).all()
@@ -170,7 +177,8 @@ def test_metric_axioms(metric, seed: int) -> None:
     )
     assert (metric(padded, split) <= ATOL).all()
     differ = (np.sort(twelve_samples(mu)) != np.sort(twelve_samples(nu))).any(-1)
-    # A twelfth of the mass is at least 1 away from where it should be: the least of the metrics sees 1/12.
+    # A twelfth of the mass is at least 1 away from where it should be: the least of the metrics
+    # sees 1/12.
     assert (metric(mu, nu)[differ] >= 1 / TWELFTHS - ATOL).all()
     np.testing.assert_allclose(metric(mu, nu), metric(nu, mu), atol=ATOL)
     assert (metric(mu, kappa) <= metric(mu, nu) + metric(nu, kappa) + ATOL).all()
@@ -190,10 +198,13 @@ def test_wp_grows_with_p_and_tends_to_winf(seed: int) -> None:
 @given(seeds, st.floats(-3, 3).filter(lambda g: abs(g) > 0.01), st.floats(-5, 5))
 @few
 def test_scaling(seed: int, gamma: float, reward: float) -> None:
-    """Under r + gamma Z the distances scale: |gamma| for W_p, its root for Cramér, not at all for KS."""
+    """Under r + gamma Z the distances scale: |gamma| for W_p, its root for Cramér, not at all for
+    KS.
+    """
     mu, nu = pairs(seed)
     pushed = mu.push(reward, gamma), nu.push(reward, gamma)
-    # Atoms up to 5 + 3 * 8 round by 29 eps / 2, which also parts ties: distances move by twice that.
+    # Atoms up to 5 + 3 * 8 round by 29 eps / 2, which also parts ties: distances move by twice
+    # that.
     moved = 29 * EPS
     for p in (1, 2, math.inf):
         slack = moved + 16 * 16 * 6 * REACH * EPS
@@ -218,7 +229,9 @@ def test_scaling(seed: int, gamma: float, reward: float) -> None:
 
 @each_metric
 def test_padding_has_no_influence(metric) -> None:
-    """Atoms of probability zero, near or astronomically far, change nothing but the order of summation."""
+    """Atoms of probability zero, near or astronomically far, change nothing but the order of
+    summation.
+    """
     rng = np.random.default_rng(0)
     four, nu = random_batch(rng, 4), random_batch(rng, 4)
     probs = np.pad(four.probs, [(0, 0), (1, 2)])
@@ -292,7 +305,9 @@ def test_supremum_passes_options_on() -> None:
 
 @each_metric
 def test_precision_jit_and_vmap(metric) -> None:
-    """float64 NumPy in, float64 NumPy out; float32 JAX in, float32 out, also when vmapped and jitted."""
+    """float64 NumPy in, float64 NumPy out; float32 JAX in, float32 out, also when vmapped and
+    jitted.
+    """
     mu, nu = pairs(4)
     exact = metric(mu, nu)
     assert exact.dtype == np.float64

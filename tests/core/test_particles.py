@@ -1,4 +1,6 @@
-"""`Particles`: operations against exact arithmetic or SciPy, and the promises about padding and dtypes."""
+"""`Particles`: operations against exact arithmetic or SciPy, and the promises about padding and
+dtypes.
+"""
 
 import math
 from fractions import Fraction
@@ -21,7 +23,9 @@ few = settings(max_examples=30, deadline=None)
 
 
 def integer_batch(seed: int, n: int = N) -> tuple[Particles, np.ndarray, np.ndarray]:
-    """Integer atoms (ties abound) and probabilities in twelfths (zeros do): particles, atoms and counts."""
+    """Integer atoms (ties abound) and probabilities in twelfths (zeros do): particles, atoms and
+    counts.
+    """
     rng = np.random.default_rng(seed)
     atoms = rng.integers(-REACH, REACH + 1, (BATCH, n))
     counts = rng.multinomial(PARTS, np.full(n, 1 / n), BATCH)
@@ -51,7 +55,9 @@ def assert_same_law(got: dict[float, float], expected: dict[float, Fraction]) ->
 @given(seeds)
 @few
 def test_push_add_and_mixture_are_the_laws_they_claim_to_be(seed: int) -> None:
-    """Against dictionaries of fractions: Equation (3), a convolution, a mixture; integer atoms stay exact."""
+    """Against dictionaries of fractions: Equation (3), a convolution, a mixture; integer atoms stay
+    exact.
+    """
     mu, atoms, counts = integer_batch(seed)
     nu, other_atoms, other_counts = integer_batch(seed + 1, 3)
     weights = np.random.default_rng(seed).multinomial(PARTS, np.full(BATCH, 1 / BATCH))
@@ -74,7 +80,9 @@ def test_push_add_and_mixture_are_the_laws_they_claim_to_be(seed: int) -> None:
 
 
 def test_operations_broadcast_their_batches() -> None:
-    """[3] particles with rewards [5, 1] give [5, 3]; so do sums; weights may have more batch axes than mu."""
+    """[3] particles with rewards [5, 1] give [5, 3]; so do sums; weights may have more batch axes
+    than mu.
+    """
     mu = Particles(np.arange(6.0).reshape(3, 2))
     pushed = mu.push(np.arange(5.0)[:, None], 0.5)
     assert pushed.shape == (5, 3)
@@ -120,7 +128,10 @@ def test_moments_of_far_away_particles_keep_their_digits() -> None:
 @given(seeds)
 @few
 def test_quantile_is_the_galois_adjoint_of_the_cdf(seed: int) -> None:
-    """F(q) >= tau and F(x) < tau for all x < q, at levels 0/24 ... 24/24: every other one is hit."""
+    """F(q) >= tau and F(x) < tau for all x < q, at levels 0/24 ...
+
+    24/24: every other one is hit.
+    """
     mu, atoms, counts = integer_batch(seed)
     halves = np.arange(2 * PARTS + 1)
     quantiles = mu.quantile(halves / (2 * PARTS))
@@ -176,7 +187,9 @@ def test_level_rounding_covers_prefix_sums() -> None:
 
 
 def test_sample_frequencies() -> None:
-    """Hoeffding: but for one key in 1e9, all 10 frequencies of 20,000 draws are within t of their limits."""
+    """Hoeffding: but for one key in 1e9, all 10 frequencies of 20,000 draws are within t of their
+    limits.
+    """
     draws = 20_000
     t = math.sqrt(math.log(2 * 10 / 1e-9) / (2 * draws))
     probs = np.array([[0.5, 0.0, 0.3, 0.2, 0.0], [0.0, 0.01, 0.0, 0.0, 0.99]])
@@ -235,7 +248,9 @@ def test_sorted_and_settled_are_the_same_law(seed: int) -> None:
 @given(seeds)
 @few
 def test_merged_gathers_ties_and_nothing_else(seed: int) -> None:
-    """Each distinct atom once, to the bit, with all its mass; sorted; merging twice is merging once."""
+    """Each distinct atom once, to the bit, with all its mass; sorted; merging twice is merging
+    once.
+    """
     mu, atoms, counts = integer_batch(seed)
     merged = mu.merged()
     assert (np.diff(merged.atoms) >= 0).all()
@@ -268,7 +283,9 @@ def test_merged_far_away_in_float32() -> None:
 
 
 def adversarial_batch(seed: int, size: int) -> Particles:
-    """Distributions of many kinds: normal, heavy-tailed, geometric in place and in mass, lumpy, far away."""
+    """Distributions of many kinds: normal, heavy-tailed, geometric in place and in mass, lumpy, far
+    away.
+    """
     rng = np.random.default_rng(seed)
     k = np.arange(size)
     atoms = np.stack([
@@ -326,7 +343,9 @@ def test_compressed_to_no_fewer_is_sorted() -> None:
 @pytest.mark.parametrize("place", [0, 2, 4])
 @pytest.mark.parametrize("junk", [-1e200, 0.3, 1e200])
 def test_padding_has_no_influence(place: int, junk: float) -> None:
-    """Wherever a weightless atom is put, first included, and however far away (its square overflows)."""
+    """Wherever a weightless atom is put, first included, and however far away (its square
+    overflows).
+    """
     atoms, probs = np.array([0.0, 1.0, 3.0, 7.0]), np.array([0.1, 0.2, 0.3, 0.4])
     plain, padded = (
         Particles(atoms, probs),
@@ -378,7 +397,9 @@ def test_indexing_is_that_of_the_batch_axes(kind) -> None:
 
 
 def test_particles_pass_through_jit_and_vmap() -> None:
-    """A pytree of two arrays: transformed methods give in float32 what they give eagerly in float64."""
+    """A pytree of two arrays: transformed methods give in float32 what they give eagerly in
+    float64.
+    """
 
     def everything(mu: Particles) -> dict[str, jax.Array]:
         backup = mu.push(1.0, 0.5).merged()
@@ -471,7 +492,9 @@ def test_double_wins_where_precisions_mix() -> None:
 
 
 def test_what_sums_to_one_in_float32_does_so_beside_float64() -> None:
-    """A distribution in float32, a network's say, meets numbers in float64: its rounding is no mistake, and is mended."""
+    """A distribution in float32, a network's say, meets numbers in float64: its rounding is no
+    mistake, and is mended.
+    """
     probs = jax.nn.softmax(jax.random.normal(jax.random.key(3), (64, 51), jnp.float32))
     assert np.abs(np.asarray(probs, np.float64).sum(-1) - 1).max() > 1.5e-8  # too much for float64
     atoms = jnp.broadcast_to(jnp.linspace(-10, 10, 51, dtype=jnp.float32), (64, 51))

@@ -1,4 +1,6 @@
-"""Risk measures against brute force and variational oracles, and the axioms that each of them satisfies."""
+"""Risk measures against brute force and variational oracles, and the axioms that each of them
+satisfies.
+"""
 
 import math
 from decimal import Decimal, getcontext
@@ -32,7 +34,8 @@ RISKS = [
     ExpectileRisk(0.8), MeanVariance(0.5),
 ]  # fmt: skip
 each_risk = pytest.mark.parametrize("risk", RISKS, ids=repr)
-# Averages of N numbers of size at most 8, each formed in at most 2 * N roundings, divided by a share >= 0.2.
+# Averages of N numbers of size at most 8, each formed in at most 2 * N roundings, divided by a
+# share >= 0.2.
 ATOL = N * 2 * N * 8 / 0.2 * EPS
 
 
@@ -96,7 +99,9 @@ def test_value_at_risk_is_the_inverted_cdf(seed: int) -> None:
 @given(seed=seeds)
 @few
 def test_entropic_is_a_log_sum_exp(beta: float, seed: int) -> None:
-    """Against SciPy's log-sum-exp, whose result of size up to 4 |beta| is rounded before beta divides it."""
+    """Against SciPy's log-sum-exp, whose result of size up to 4 |beta| is rounded before beta
+    divides it.
+    """
     mu = batch(seed)
     expected = -special.logsumexp(-beta * mu.atoms, b=mu.probs, axis=-1) / beta
     np.testing.assert_allclose(Entropic(beta)(mu), expected, atol=4 * N * (8 + 4 / abs(beta)) * EPS)
@@ -136,7 +141,9 @@ def test_parameters_too_small_or_large_for_the_precision_are_limits(dtype: type)
 @given(seeds)
 @few
 def test_order_of_the_measures(seed: int) -> None:
-    """minimum <= averse measures <= mean <= seeking measures <= maximum (Jensen for the entropic ones)."""
+    """minimum <= averse measures <= mean <= seeking measures <= maximum (Jensen for the entropic
+    ones).
+    """
     mu = batch(seed)
     low, high, mean = mu.settled().atoms.min(-1), mu.settled().atoms.max(-1), mu.mean()
     for risk in (CVaR(0.3), Entropic(2.0), ExpectileRisk(0.2)):
@@ -173,7 +180,9 @@ def test_translation_equivariance(risk: Risk, seed: int, shift: float) -> None:
 @given(seeds, st.floats(0.01, 2.0))
 @few
 def test_positive_homogeneity(seed: int, scale: float) -> None:
-    """The coherent measures and the quantile scale with Z; for the entropic one beta scales inversely."""
+    """The coherent measures and the quantile scale with Z; for the entropic one beta scales
+    inversely.
+    """
     mu = batch(seed)
     scaled = mu.push(0.0, scale)
     for risk in (
@@ -194,7 +203,9 @@ def test_positive_homogeneity(seed: int, scale: float) -> None:
 @given(seed=seeds)
 @few
 def test_more_is_better(risk: Risk, seed: int) -> None:
-    """Monotone: raising outcomes never lowers the worth (mean minus variance is the known exception)."""
+    """Monotone: raising outcomes never lowers the worth (mean minus variance is the known
+    exception).
+    """
     mu = batch(seed)
     gain = np.random.default_rng(seed).exponential(size=mu.atoms.shape)
     assert (risk(Particles(mu.atoms + gain, mu.probs)) >= risk(mu) - ATOL).all()
@@ -224,7 +235,9 @@ def test_coherent_measures_reward_diversification(risk: Risk, seed: int) -> None
 
 
 def test_value_at_risk_does_not() -> None:
-    """The textbook counterexample: two defaults of probability 4 % are unseen apart and seen together."""
+    """The textbook counterexample: two defaults of probability 4 % are unseen apart and seen
+    together.
+    """
     bond = Particles([-100.0, 0.0], [0.04, 0.96])
     risk = ValueAtRisk(0.05)
     assert risk(bond) == 0.0

@@ -1,4 +1,6 @@
-"""Five environments so small that a correct agent must solve them in seconds, each for one thing that can be wrong."""
+"""Five environments so small that a correct agent must solve them in seconds, each for one thing
+that can be wrong.
+"""
 
 from typing import Any
 
@@ -9,10 +11,10 @@ import numpy as np
 class Probe(gymnasium.Env):
     """Observations [1], two actions; `kind` says what is probed.
 
-    constant: one step, reward 1: can a value be learnt at all? observed: the reward is the observation: does the value
-    depend on it? delayed: two steps, reward 1 at the second: is bootstrapping discounted? action: reward 1 for the
-    second action: is the policy improved, and the loss at the action taken? both: reward 1 if the action fits the
-    observation.
+    constant: one step, reward 1: can a value be learnt at all? observed: the reward is the
+    observation: does the value depend on it? delayed: two steps, reward 1 at the second: is
+    bootstrapping discounted? action: reward 1 for the second action: is the policy improved, and
+    the loss at the action taken? both: reward 1 if the action fits the observation.
     """
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)

@@ -1,4 +1,6 @@
-"""The agent's targets and loss against brute force, for every named agent, and the known mistakes of others."""
+"""The agent's targets and loss against brute force, for every named agent, and the known mistakes
+of others.
+"""
 
 import dataclasses
 from typing import Any
@@ -56,8 +58,9 @@ def total_loss(agent: Agent, learner: Learner, batch: Batch) -> float:
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("name", STATISTICS)
 def test_loss_is_that_of_brute_force(name: str, double: bool) -> None:
-    """Row by row: argmax of means (not of statistics one by one) by the target network (by the online one if double),
-    r + gamma^n z, r alone after an end, the loss at the action taken, summed over statistics, averaged over rows."""
+    """Row by row: argmax of means (not of statistics one by one) by the target network (by the
+    online one if double), r + gamma^n z, r alone after an end, the loss at the action taken, summed
+    over statistics, averaged over rows."""
     agent, learner, batch = built(name, double)
     family = agent.family
     losses = []
@@ -80,7 +83,8 @@ def test_loss_is_that_of_brute_force(name: str, double: bool) -> None:
         losses.append(float(family.loss_on_outputs(np.asarray(outputs, np.float64), target)))
     found = agent.loss(learner.online, learner.target, batch, KEY)
     assert found.shape == (BATCH,)
-    # Single against double precision; Newton steps that are cut off (qr-dqn-imputation) carry the difference on.
+    # Single against double precision; Newton steps that are cut off (qr-dqn-imputation) carry the
+    # difference on.
     assert float(found.mean()) == pytest.approx(
         np.mean(losses), rel=5e-3 if name == "qr-dqn-imputation" else 2e-3
     )
@@ -119,7 +123,9 @@ def test_updates_at_once_are_updates_one_after_the_other() -> None:
 
 
 def test_er_dqn_acts_on_the_middle_expectile() -> None:
-    """Greedy actions are by the 1/2-expectile, which is the mean, not by the average of the statistics."""
+    """Greedy actions are by the 1/2-expectile, which is the mean, not by the average of the
+    statistics.
+    """
     agent, learner, batch = built("er-dqn", size=11)
     values = np.asarray(agent.values(learner.online, batch.observations))
     greedy = GreedyPolicy(agent, learner.online, 0)(batch.observations)
@@ -129,16 +135,20 @@ def test_er_dqn_acts_on_the_middle_expectile() -> None:
 
 @pytest.mark.parametrize(("name", "exact"), [("er-dqn", True), ("er-dqn-naive", False)])
 def test_diagnoses_are_of_what_the_target_network_puts_out(name: str, exact: bool) -> None:
-    """Of the values that are bootstrapped from: how far imputation is from them, and how often by a thousandth.
+    """Of the values that are bootstrapped from: how far imputation is from them, and how often by a
+    thousandth.
 
-    Section 4.3: exact imputation keeps the mean whatever a network puts out, taking values for samples does not.
+    Section 4.3: exact imputation keeps the mean whatever a network puts out, taking values for
+    samples does not.
     """
     agent, learner, batch = built(name)
     found = {what: float(number) for what, number in diagnose(agent, learner, batch, SEED).items()}
     values = np.asarray(agent.values(learner.target, batch.next_observations), np.float64)
     chosen = values[np.arange(BATCH), np.asarray(agent.family.mean(values)).argmax(-1)]
     residual = np.abs(np.asarray(agent.family.evaluate(agent.family.impute(chosen))) - chosen)
-    assert found["mean_value"] == pytest.approx(np.asarray(agent.family.mean(chosen)).mean(), rel=1e-4)
+    assert found["mean_value"] == pytest.approx(
+        np.asarray(agent.family.mean(chosen)).mean(), rel=1e-4
+    )
     shift = np.asarray(agent.family.impute(chosen).mean()) - np.asarray(agent.family.mean(chosen))
     assert found["imputed_mean_shift"] == pytest.approx(shift.mean(), abs=1e-5)
     assert (np.abs(shift).max() < 1e-6) == exact
@@ -151,7 +161,9 @@ def test_diagnoses_are_of_what_the_target_network_puts_out(name: str, exact: boo
 
 @pytest.mark.parametrize("double", [False, True])
 def test_a_risk_measure_chooses_actions_and_next_actions(double: bool) -> None:
-    """By the worst third of the imputed returns, which here is not always the action of highest mean."""
+    """By the worst third of the imputed returns, which here is not always the action of highest
+    mean.
+    """
     plain, learner, batch = built("er-dqn", double, size=11)
     agent = dataclasses.replace(plain, risk=CVaR(1 / 3))
     careful, neutral = (GreedyPolicy(one, learner.online, 0) for one in (agent, plain))
@@ -172,7 +184,9 @@ def test_a_risk_measure_chooses_actions_and_next_actions(double: bool) -> None:
 
 
 def test_the_paper_agents() -> None:
-    """Appendix D: 11 expectiles at linspace(.01, .99), naive 201 at the midpoints, QR-DQN 200 at the midpoints."""
+    """Appendix D: 11 expectiles at linspace(.01, .99), naive 201 at the midpoints, QR-DQN 200 at
+    the midpoints.
+    """
     taus: dict[str, Any] = {
         name: getattr(algorithm(AGENTS[name], support=(0, 1)), "taus", ()) for name in STATISTICS
     }
@@ -182,7 +196,9 @@ def test_the_paper_agents() -> None:
 
 
 def test_batches_as_large_as_the_statistics_are_no_coincidence() -> None:
-    """A level broadcast along the wrong axis would go unnoticed only where batch and statistics have one size."""
+    """A level broadcast along the wrong axis would go unnoticed only where batch and statistics
+    have one size.
+    """
     agent, learner, batch = built("er-dqn", size=BATCH)
     whole = total_loss(agent, learner, batch)
     rows = [Batch(*(field[i : i + 1] for field in batch)) for i in range(BATCH)]
@@ -233,7 +249,9 @@ def test_levels_of_iqn_are_of_each_rows_own() -> None:
 
 
 def test_weights_of_a_batch_weight_the_losses() -> None:
-    """A transition of weight 0 might as well not be there, and the losses that are told are unweighted."""
+    """A transition of weight 0 might as well not be there, and the losses that are told are
+    unweighted.
+    """
     agent, _, batch = built("er-dqn")
     weights = np.array([2, 0, 2, 0, 1], np.float32)
     kept = np.array([0, 2, 0, 2, 4])

@@ -42,7 +42,9 @@ def moment(seen: float, reward: float, how: str, action: int = 0) -> Moment:
 def test_returns_are_the_discounted_sums_up_to_the_terminal(
     played: list[tuple[float, str]], gamma: float, every: int
 ) -> None:
-    """By brute force; a return whose end was not seen counts if what is missing weighs at most UNKNOWN."""
+    """By brute force; a return whose end was not seen counts if what is missing weighs at most
+    UNKNOWN.
+    """
     returns = Returns(gamma, every)
     for place, (reward, how) in enumerate(played):
         returns.watch(moment(place, reward, how))

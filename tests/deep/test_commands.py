@@ -263,7 +263,9 @@ def test_a_wrong_setting_is_named_as_it_was_given(
 def test_a_run_is_trained_for_longer_but_not_otherwise(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is given beside --resume is not ignored, not even where it is a preset's value and not the run's own."""
+    """What is given beside --resume is not ignored, not even where it is a preset's value and not
+    the run's own.
+    """
     run = shutil.copytree(run, tmp_path / "run")  # the others want it as it is
 
     def resume(*given: str) -> int:

@@ -1,4 +1,6 @@
-"""Environments: Atari against Gymnasium and ale-py, MinAtar against MinAtar, resumption to the bit, errors."""
+"""Environments: Atari against Gymnasium and ale-py, MinAtar against MinAtar, resumption to the bit,
+errors.
+"""
 
 import io
 import sys
@@ -30,7 +32,9 @@ def minatar() -> Any:
 
 
 def play(env: Environment, actions: np.ndarray) -> Iterator[Step]:
-    """What the actions lead to, each episode's first frame as a step without a reward; the episode may be running."""
+    """What the actions lead to, each episode's first frame as a step without a reward; the episode
+    may be running.
+    """
     running = env._running  # type: ignore[attr-defined]
     for action in actions:
         if not running:
@@ -61,12 +65,13 @@ def through_a_file(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return dict(loaded)
 
 
-# ---------------------------------------------------------------------------------------------------------- Atari
+# ----------------------------------------------------------------------------------------------------------
+# Atari
 
 
 def test_a_shrunk_pixel_is_the_mean_of_its_area() -> None:
-    """Against overlaps counted in whole numbers. Six float32 operations on numbers up to 255 err by at most
-    6 * 255 * 2**-24 < 1e-4, and rounding adds a half."""
+    """Against overlaps counted in whole numbers. Six float32 operations on numbers up to 255 err by
+    at most 6 * 255 * 2**-24 < 1e-4, and rounding adds a half."""
     image = np.random.default_rng(0).integers(256, size=(210, 160)).astype(np.uint8)
 
     def overlaps(pixels: int, cells: int) -> np.ndarray:
@@ -80,7 +85,9 @@ def test_a_shrunk_pixel_is_the_mean_of_its_area() -> None:
 
 
 def test_shrinking_is_opencvs_to_the_bit() -> None:
-    """Also with few grey levels, where means halfway between two are frequent, and for PAL's 250 lines."""
+    """Also with few grey levels, where means halfway between two are frequent, and for PAL's 250
+    lines.
+    """
     cv2 = pytest.importorskip(
         "cv2", reason="the comparison needs pip install opencv-python-headless"
     )
@@ -99,7 +106,9 @@ def test_shrinking_is_opencvs_to_the_bit() -> None:
 @pytest.mark.parametrize("sticky", [False, True])
 @pytest.mark.parametrize("game", ["breakout", "space_invaders"])
 def test_atari_is_gymnasiums_preprocessing(ale_py: Any, game: str, sticky: bool) -> None:
-    """Frames to the bit, raw scores, ends and, by the seed, no-ops and sticky actions, over episodes."""
+    """Frames to the bit, raw scores, ends and, by the seed, no-ops and sticky actions, over
+    episodes.
+    """
     pytest.importorskip(
         "cv2", reason="Gymnasium's AtariPreprocessing needs pip install opencv-python-headless"
     )
@@ -181,7 +190,9 @@ def test_an_episode_starts_with_1_to_30_noops(ale_py: Any) -> None:
 
 
 def test_the_cap_is_a_truncation_with_a_true_frame(ale_py: Any) -> None:
-    """The episode ends, not terminal, in the first step at whose end 100 frames are played; its frame is a full one."""
+    """The episode ends, not terminal, in the first step at whose end 100 frames are played; its
+    frame is a full one.
+    """
     capped, free = Atari("pong", seed=5, max_frames=100), Atari("pong", seed=5)
     assert np.array_equal(capped.reset(), free.reset())
     noops = free._ale.getEpisodeFrameNumber()
@@ -225,7 +236,10 @@ def test_all_57_games_start_and_step(ale_py: Any) -> None:
     ],
 )
 def test_atari_goes_on_to_the_bit_after_a_load(ale_py: Any, game: str, sticky: bool) -> None:
-    """In a new process's instance, seeded otherwise. ALE's own snapshots fail this for all but Breakout."""
+    """In a new process's instance, seeded otherwise.
+
+    ALE's own snapshots fail this for all but Breakout.
+    """
     env = make(game, seed=0, sticky=sticky)
     for before in (90, 101):
         list(play(env, random_actions(env, before, seed=before)))
@@ -238,7 +252,9 @@ def test_atari_goes_on_to_the_bit_after_a_load(ale_py: Any, game: str, sticky: b
 
 
 def test_atari_resumes_between_episodes(ale_py: Any) -> None:
-    """A state saved before the first episode or after one asks for a reset, and the next no-ops are the same."""
+    """A state saved before the first episode or after one asks for a reset, and the next no-ops are
+    the same.
+    """
     env, other = (Atari("pong", seed=seed, sticky=True, max_frames=60) for seed in (0, 7))
     for _ in range(2):
         other.load(through_a_file(env.save()))
@@ -264,12 +280,15 @@ def test_atari_refuses_a_state_that_it_cannot_reach(ale_py: Any) -> None:
         make("breakout", seed=0).load({**state, "played": np.array([1, 2, 2, 2, 2], np.uint8)})
 
 
-# -------------------------------------------------------------------------------------------------------- MinAtar
+# --------------------------------------------------------------------------------------------------------
+# MinAtar
 
 
 @pytest.mark.parametrize("game", MINATAR_GAMES)
 def test_minatar_is_minatar(minatar: Any, game: str) -> None:
-    """Frames, rewards and ends of MinAtar's own class with its defaults: sticky with 0.1, ramping difficulty."""
+    """Frames, rewards and ends of MinAtar's own class with its defaults: sticky with 0.1, ramping
+    difficulty.
+    """
     theirs = minatar.Environment(game, sticky_action_prob=0.1, difficulty_ramping=True)
     theirs.seed(4)
     theirs.reset()
@@ -295,7 +314,9 @@ def test_minatar_is_minatar(minatar: Any, game: str) -> None:
 
 @pytest.mark.parametrize("game", MINATAR_GAMES)
 def test_minatar_goes_on_to_the_bit_after_a_load(minatar: Any, game: str) -> None:
-    """In an instance seeded otherwise: every attribute of the game, its generator and the sticky action come along."""
+    """In an instance seeded otherwise: every attribute of the game, its generator and the sticky
+    action come along.
+    """
     env = make(f"minatar/{game}", seed=0)
     for before in (0, 1, 57, 333):
         list(play(env, random_actions(env, before, seed=before)))
@@ -319,11 +340,14 @@ def test_minatar_refuses_a_state_of_another_game_or_version(minatar: Any) -> Non
         env.load(state)
 
 
-# ------------------------------------------------------------------------------------------------------ Gymnasium
+# ------------------------------------------------------------------------------------------------------
+# Gymnasium
 
 
 class Counter(gymnasium.Env):
-    """Counts its steps in one array that it hands out again and again; actions and rewards start at 1."""
+    """Counts its steps in one array that it hands out again and again; actions and rewards start at
+    1.
+    """
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012, Gymnasium's way
     observation_space = Box(0, 255, (2,), np.uint8)
@@ -373,7 +397,9 @@ def test_terminal_and_truncated_are_told_apart() -> None:
 
 
 def test_gymnasiums_frames_and_actions_are_translated() -> None:
-    """A copy of each observation, actions from 0, uint8 kept, one-hot vectors for discrete observations."""
+    """A copy of each observation, actions from 0, uint8 kept, one-hot vectors for discrete
+    observations.
+    """
     env = make(Counter(), seed=0)
     frames = [env.reset(), *(env.step(action).frame for action in (0, 1))]
     assert [int(frame[0]) for frame in frames] == [0, 1, 2]
@@ -403,7 +429,9 @@ def test_frames_are_scaled_by_what_they_are() -> None:
 
 @pytest.mark.parametrize("name", ["NormalizeObservation", "NormalizeReward"])
 def test_wrappers_that_adapt_are_refused(name: str) -> None:
-    """Evaluations play an environment of their own: what a wrapper has learnt in training would not be there."""
+    """Evaluations play an environment of their own: what a wrapper has learnt in training would not
+    be there.
+    """
     wrapped = getattr(gymnasium.wrappers, name)(gymnasium.make("CartPole-v1"))
     with pytest.raises(ValueError, match=f"wrapper of CartPole-v1 is '{name}'.*adapts"):
         make(gymnasium.wrappers.TimeLimit(wrapped, 10), seed=0)
@@ -458,7 +486,8 @@ def test_gymnasium_starts_the_next_episode_after_a_load() -> None:
     assert np.array_equal(other.reset(), env.reset())
 
 
-# ------------------------------------------------------------------------------------------------------------ all
+# ------------------------------------------------------------------------------------------------------------
+# all
 
 
 @pytest.mark.parametrize("name", ["breakout", "minatar/seaquest", "CartPole-v1"])
@@ -513,9 +542,11 @@ def test_what_no_agent_here_can_play_is_refused() -> None:
         make(3, seed=0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"sticky .*CartPole-v1"):
         make("CartPole-v1", seed=0, sticky=True)
-    with pytest.raises(ValueError, match="seed = -1"):
+    with pytest.raises(ValueError, match="seed must be"):
         make("CartPole-v1", seed=-1)
-    with pytest.raises(ValueError, match=r"render_mode of CartPole-v1 = None.*rgb_array"):
+    with pytest.raises(
+        ValueError, match=r"render_mode of CartPole-v1 must be 'rgb_array'.*, got None"
+    ):
         Gymnasium(gymnasium.make("CartPole-v1"), seed=0).render()
 
 

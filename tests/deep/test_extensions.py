@@ -1,4 +1,6 @@
-"""What users add lies outside the package: an agent, a replay memory, environments, a callback, an imputation."""
+"""What users add lies outside the package: an agent, a replay memory, environments, a callback, an
+imputation.
+"""
 
 import dataclasses
 import json
@@ -69,7 +71,9 @@ def test_an_agent_of_ones_own_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", ["er-dqn", "iqn"])
 def test_a_prioritised_replay_learns_and_goes_on_exactly(agent: str, tmp_path: Path) -> None:
-    """Its priorities are part of the run's tree, and random numbers of agents depend on the step alone."""
+    """Its priorities are part of the run's tree, and random numbers of agents depend on the step
+    alone.
+    """
     config = Config(**{**PROBE, "agent": agent, "size": 5})
     run = train(config, tmp_path / "probe", env=Probe("both"), replay=Prioritised)
     np.testing.assert_allclose(action_values(run), BOTH, atol=0.15)

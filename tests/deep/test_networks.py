@@ -1,4 +1,6 @@
-"""Networks: patches times weights is a convolution, and initial weights are as bounded as they should be."""
+"""Networks: patches times weights is a convolution, and initial weights are as bounded as they
+should be.
+"""
 
 from typing import Any
 
@@ -15,12 +17,15 @@ from edrl.deep.networks import Convolution, Network, _patches, network_for
     [Convolution(5, 8, 4), Convolution(5, 4, 2), Convolution(5, 3, 1), Convolution(5, 3, 2)],
 )
 def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
-    """VALID padding; patches of a one-hot weight are read back to learn which entry of a patch is which pixel."""
+    """VALID padding; patches of a one-hot weight are read back to learn which entry of a patch is
+    which pixel.
+    """
     rng = np.random.default_rng(0)
     x = jnp.asarray(rng.normal(size=(2, 21, 22, 3)), jnp.float32)
     size = layer.kernel**2 * 3
     weight = jnp.asarray(rng.normal(size=(size, layer.filters)), jnp.float32)
-    # Which pixel of the kernel a row of the weight belongs to: patches of an image that numbers its pixels.
+    # Which pixel of the kernel a row of the weight belongs to: patches of an image that numbers its
+    # pixels.
     pixels = jnp.arange(layer.kernel**2 * 3, dtype=jnp.float32).reshape(
         1, layer.kernel, layer.kernel, 3
     )
@@ -35,7 +40,9 @@ def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
 
 
 def test_nature_network() -> None:
-    """84 x 84 x 4 bytes to 20 x 20 x 32, 9 x 9 x 64, 7 x 7 x 64, 512; parameters uniform in +-1/sqrt(fan_in)."""
+    """84 x 84 x 4 bytes to 20 x 20 x 32, 9 x 9 x 64, 7 x 7 x 64, 512; parameters uniform in
+    +-1/sqrt(fan_in).
+    """
     network = network_for("nature", (84, 84, 4), 6, 11, 1 / 255)
     parameters = network.init(jax.random.key(0))
     shapes = [(32, 256), (64, 512), (64, 576), (3136, 512), (512, 66)]

@@ -13,7 +13,9 @@ from edrl.deep.replay import Replay
 
 @pytest.mark.parametrize("stack", [1, 4])
 def test_what_an_agent_sees_is_what_it_learns_from(stack: int) -> None:
-    """Observations while playing are those that replay memory gives, over the ends of episodes, too."""
+    """Observations while playing are those that replay memory gives, over the ends of episodes,
+    too.
+    """
     rng = np.random.default_rng(0)
     replay = Replay(200, (2,), np.float32, stack)
     recent = RecentFrames(np.zeros((1, stack, 2), np.float32), np.zeros((1, stack), bool))

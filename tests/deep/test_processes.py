@@ -59,7 +59,9 @@ def test_processes_that_cannot_begin_are_explained(monkeypatch):
 
 
 def test_scipy_over_processes_gives_the_same():
-    """Rows are dealt out, also fewer than there are processes, inside compiled functions too: bit for bit."""
+    """Rows are dealt out, also fewer than there are processes, inside compiled functions too: bit
+    for bit.
+    """
     family, imputation = Expectiles(5), ScipyRoot(spread=OverProcesses(2))
     values = random_values(family, 10, 5)
     expected = solve_rows(family, values)

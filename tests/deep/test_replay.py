@@ -11,7 +11,9 @@ from edrl.deep.replay import Replay
 def filled(
     capacity: int, stack: int, n_step: int, steps: int, seed: int = 0
 ) -> tuple[Replay, list[dict[str, Any]]]:
-    """A replay after a random stream, and the stream: a dict for each entry with all that it should give."""
+    """A replay after a random stream, and the stream: a dict for each entry with all that it should
+    give.
+    """
     rng = np.random.default_rng(seed)
     replay = Replay(capacity, (2,), np.float32, stack, n_step, gamma=0.9)
     stream: list[dict[str, Any]] = []
@@ -45,7 +47,9 @@ def observation(stream: list[dict[str, Any]], time: int, stack: int) -> np.ndarr
 @pytest.mark.parametrize(("stack", "n_step"), [(1, 1), (4, 1), (4, 3), (1, 5)])
 @pytest.mark.parametrize("capacity", [60, 1000])
 def test_transitions_are_those_of_the_stream(stack: int, n_step: int, capacity: int) -> None:
-    """Observations never mix episodes; n-step returns stop at ends, bootstrap at cuts, and count every discount."""
+    """Observations never mix episodes; n-step returns stop at ends, bootstrap at cuts, and count
+    every discount.
+    """
     replay, stream = filled(capacity, stack, n_step, 200)
     oldest = max(0, len(stream) - capacity)
     times = np.array([
@@ -77,7 +81,9 @@ def test_transitions_are_those_of_the_stream(stack: int, n_step: int, capacity: 
 
 @pytest.mark.parametrize("capacity", [40, 1000])
 def test_lanes_are_memories_of_their_own(capacity: int) -> None:
-    """Streams that come in turns, of unequal length, are kept apart; all their transitions can be drawn."""
+    """Streams that come in turns, of unequal length, are kept apart; all their transitions can be
+    drawn.
+    """
     alone = [filled(capacity, 2, 3, steps, seed) for seed, steps in enumerate((60, 90, 0))]
     replay = Replay(3 * capacity, (2,), np.float32, 2, 3, gamma=0.9, lanes=3)
     for time in range(max(len(stream) for _, stream in alone)):

@@ -32,8 +32,8 @@ SHORT = {
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_cartpole_is_solved(agent: str, tmp_path: Path) -> None:
-    """475 of 500 in an evaluation, the bound at which Gymnasium calls CartPole-v1 solved, by one of three seeds: which
-    one depends on last digits, and so on the machine."""
+    """475 of 500 in an evaluation, the bound at which Gymnasium calls CartPole-v1 solved, by one of
+    three seeds: which one depends on last digits, and so on the machine."""
     size = {"dqn": None, "c51": 51, "qr-dqn-imputation": 5}.get(agent, 11)
     batch = (
         32 if agent == "qr-dqn-imputation" else 128
@@ -66,7 +66,9 @@ def command(config: Config, out: Path) -> list[str]:
 
 @pytest.mark.parametrize("env", SHORT)
 def test_a_run_that_is_killed_again_and_again_is_the_run(env: str, tmp_path: Path) -> None:
-    """SIGKILL at random moments and in the midst of saves: the files end up the same to the last digit."""
+    """SIGKILL at random moments and in the midst of saves: the files end up the same to the last
+    digit.
+    """
     config = SHORT[env]
     whole, out = tmp_path / "whole" / "run", tmp_path / "killed" / "run"
     whole.parent.mkdir()

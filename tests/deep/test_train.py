@@ -40,7 +40,9 @@ SMALL: dict[str, Any] = {
 
 
 def expected(kind: str) -> np.ndarray:
-    """The true values [observation -1, 0, 1; action] under the greedy policy, NaN where they do not matter."""
+    """The true values [observation -1, 0, 1; action] under the greedy policy, NaN where they do not
+    matter.
+    """
     nan = np.nan
     return {
         "constant": np.array([[nan, nan], [1, 1], [nan, nan]]),
@@ -53,7 +55,9 @@ def expected(kind: str) -> np.ndarray:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_solves_the_probes(agent: str, tmp_path: Path) -> None:
-    """Expected returns within 0.1 of the true ones, for every probe: gamma = 1/2 shows a discount too many."""
+    """Expected returns within 0.1 of the true ones, for every probe: gamma = 1/2 shows a discount
+    too many.
+    """
     size = {"dqn": None, "c51": 41, "iqn": None}.get(agent, 5)
     # The iterated imputation of Huber quantiles takes its time: two probes hold all that is probed.
     for kind in ("delayed", "both") if agent == "qr-dqn-imputation" else KINDS:
@@ -126,7 +130,9 @@ def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
 def test_a_resumed_run_is_the_run(
     env: str, envs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped at any step, also between two checkpoints, and resumed: the same files to the last digit."""
+    """Stopped at any step, also between two checkpoints, and resumed: the same files to the last
+    digit.
+    """
     monkeypatch.setattr(
         replay_files, "_ROWS", 30
     )  # a checkpoint's transitions are in several files
@@ -212,7 +218,9 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_can_be_used(finished: 
 
 
 def test_what_cannot_be_used_does_not_stay_among_the_kept(finished: Path) -> None:
-    """An unreadable manifest at a step that comes no more; and with one checkpoint there is none before."""
+    """An unreadable manifest at a step that comes no more; and with one checkpoint there is none
+    before.
+    """
     newest, before = checkpoint.found(finished)
     odd = newest.with_name("checkpoint-000000000199")
     newest.rename(odd)
@@ -244,7 +252,9 @@ def test_to_play_no_replay_memory_is_needed(finished: Path) -> None:
 
 
 def test_a_run_goes_on_with_what_it_was_made_with(tmp_path: Path) -> None:
-    """Statistics and environments that were passed must be passed again; config.json cannot be changed in between."""
+    """Statistics and environments that were passed must be passed again; config.json cannot be
+    changed in between.
+    """
     config, family = (
         Config(env="CartPole-v1", **{**SMALL, "steps": 100, "evaluate_every": 0}),
         Expectiles((0.2, 0.5, 0.7)),
@@ -260,9 +270,7 @@ def test_a_run_goes_on_with_what_it_was_made_with(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="trained with family=Expectiles"):
         resume(out, family=Expectiles((0.2, 0.5, 0.8)), env=Probe("both"))
     (out / "config.json").write_text(dataclasses.replace(config, gamma=0.5).to_json())
-    with pytest.raises(
-        ValueError, match=r"gamma is 0.5: the run was trained with 0.99"
-    ):
+    with pytest.raises(ValueError, match=r"gamma is 0.5: the run was trained with 0.99"):
         resume(out, family=family, env=Probe("both"))
     (out / "config.json").write_text(config.to_json())
     assert resume(out, family=family, env=Probe("both"), steps=150).step == 150
@@ -376,7 +384,9 @@ def test_saving_a_step_again_keeps_what_was_saved_until_the_new_one_is_there(
 def test_a_kill_at_any_moment_of_a_save_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before each operation on the disk that a save is made of, one after the other, then resumed."""
+    """Killed before each operation on the disk that a save is made of, one after the other, then
+    resumed.
+    """
     config = preset(
         "minatar", **{**SMALL, "network": "minatar", "steps": 300, "checkpoint_every": 60}
     )
@@ -443,7 +453,9 @@ def test_ctrl_c_saves_and_so_does_the_end_that_a_system_asks_for(
 
 @pytest.mark.parametrize("stop", [200, 400])
 def test_a_long_evaluation_does_not_keep_a_run_from_saving(stop: int, tmp_path: Path) -> None:
-    """It is broken off, and made when the run goes on, also after the last step: the same files to the last digit."""
+    """It is broken off, and made when the run goes on, also after the last step: the same files to
+    the last digit.
+    """
     config = preset("minatar", **{**SMALL, "network": "minatar"})
     train(config, tmp_path / "whole")
 
@@ -597,7 +609,9 @@ def test_an_evaluation_that_fails_does_not_cost_what_was_learnt(
 def test_a_row_that_cannot_be_written_is_not_half_there(
     table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is full for a moment, in the midst of a row: the evaluation is made anew, and told once."""
+    """A disk that is full for a moment, in the midst of a row: the evaluation is made anew, and
+    told once.
+    """
     write_row = Tables.write_row
 
     def full(tables: Tables, name: str, row: Row) -> None:
@@ -624,7 +638,9 @@ def test_a_row_that_cannot_be_written_is_not_half_there(
 def test_an_environment_that_fails_does_not_cost_what_was_learnt(
     where: str, envs: int, tmp_path: Path
 ) -> None:
-    """The last of them, in a step or where an episode ends; the run is saved before it, and goes on with what works."""
+    """The last of them, in a step or where an episode ends; the run is saved before it, and goes on
+    with what works.
+    """
 
     class Fragile(Probe):  # whose episodes are one step long
         steps = 0
@@ -654,7 +670,9 @@ def test_an_environment_that_fails_does_not_cost_what_was_learnt(
 
 
 def test_a_trained_agent_is_loaded_without_touching_its_run(tmp_path: Path) -> None:
-    """With what was passed to `train`, from a path as text, too; it says what the run's own agent says."""
+    """With what was passed to `train`, from a path as text, too; it says what the run's own agent
+    says.
+    """
     family, config = Expectiles((0.2, 0.5, 0.7)), Config(env="probe", **{**SMALL, "steps": 150})
     run = train(config, tmp_path / "run", family=family, env=Probe("both"))
     shutil.rmtree(tmp_path / "run" / "replay")

@@ -1,4 +1,6 @@
-"""How the tables of the chains' parts are spoiled, and which claims must then fail; and how they are mended."""
+"""How the tables of the chains' parts are spoiled, and which claims must then fail; and how they
+are mended.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,7 +8,9 @@ from typing import Any
 Change = Callable[[dict[str, Any]], Any]
 """From a row to the new entry of the column."""
 Case = tuple[str, str, str, Change, dict[str, Any], set[str]]
-"""(part, table, column, change, rows where ..., ids of the claims that fail, or that begin to hold)."""
+"""(part, table, column, change, rows where ..., ids of the claims that fail, or that begin to
+hold).
+"""
 
 _EVEN = ("root-dp", "root-td", "minimise-dp", "samples-dp")
 NOT_HOLDING = {"paper-root-dp", *(f"paper-{name}-even" for name in _EVEN)}
@@ -153,7 +157,8 @@ def falling(row: dict[str, Any]) -> float:
 def mended() -> Iterator[Case]:
     even = {"levels": "0.01 to 0.99"}
     grows = {f"figure-5-naive-{what}-even" for what in ("k", "length", "distance")}
-    # Errors of naive are then so much larger that EDRL's are relatively low, too, but not alike for every K.
+    # Errors of naive are then so much larger that EDRL's are relatively low, too, but not alike for
+    # every K.
     yield "figure-5", "errors", "error", growing, {**even, "algorithm": "EDRL-naive"}, grows
     yield (
         "figure-5",

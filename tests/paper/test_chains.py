@@ -22,7 +22,9 @@ from edrl.tabular import evaluate, problems, return_distributions
 
 @pytest.mark.parametrize("length", [2, 3, 15])
 def test_chains_side_by_side_are_the_chains(length: int) -> None:
-    """Section 5.1: each has the transitions, rewards and returns of `problems.n_chain` under the action forward."""
+    """Section 5.1: each has the transitions, rewards and returns of `problems.n_chain` under the
+    action forward.
+    """
     whole, start = side_by_side((2, 3, 15))
     chain, states = problems.n_chain(length), np.arange(length) + start[length]
     np.testing.assert_array_equal(

@@ -308,7 +308,9 @@ def test_mended_tables_are_noticed(
 def changed(
     tables: Tables, name: str, column: str, change: spoiled_chains.Change, where: dict[str, Any]
 ) -> Tables:
-    """The tables with the entries of one column changed, in the rows that fit, to what those rows ask for."""
+    """The tables with the entries of one column changed, in the rows that fit, to what those rows
+    ask for.
+    """
     tables = copy.deepcopy(tables)
     rows = tables[name]
     fits = [
@@ -355,7 +357,9 @@ def test_mended_chains_are_noticed(
 
 
 def test_every_claim_can_fail_or_be_mended() -> None:
-    """Each claim that holds is broken by a spoiled table, and each that does not is mended by another."""
+    """Each claim that holds is broken by a spoiled table, and each that does not is mended by
+    another.
+    """
     claims = [
         Claim(**entry) for entry in json.loads((DOCS / "claims.json").read_text(encoding="utf-8"))
     ]

@@ -1,4 +1,6 @@
-"""When equally weighted samples have given expectiles: the criterion of docs/exact-imputation.md, both ways."""
+"""When equally weighted samples have given expectiles: the criterion of docs/exact-imputation.md,
+both ways.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ def test_expectiles_of_equally_weighted_samples_meet_the_criterion(taus: tuple[f
 
 @pytest.mark.parametrize("taus", LEVELS, ids=str)
 def test_samples_that_meet_the_criterion_can_be_written_down(taus: tuple[float, ...]) -> None:
-    """Sufficiency: the tangents of slope i/K at the i-th knot meet at K samples with the given expectiles."""
+    """Sufficiency: the tangents of slope i/K at the i-th knot meet at K samples with the given
+    expectiles.
+    """
     family, level, k = Expectiles(taus), np.asarray(taus), len(taus)
     values = random_values(family, 3000, seed=0)
     values = values[equal_weights_exist(values, level)]
@@ -32,7 +36,8 @@ def test_samples_that_meet_the_criterion_can_be_written_down(taus: tuple[float, 
     mean, x = values[:, ~outer], values[:, outer]
     p = level[outer] / (2 * level[outer] - 1) * (x - mean)
     f = np.arange(1, k) / k
-    # The tangent at x is p + f (t - x): neighbours meet each other, the outermost the asymptotes 0 and t - mean.
+    # The tangent at x is p + f (t - x): neighbours meet each other, the outermost the asymptotes 0
+    # and t - mean.
     crossing = np.diff(f * x - p, axis=-1, prepend=0.0, append=0.0)
     crossing[:, -1:] = mean - (f * x - p)[:, -1:]
     samples = k * crossing

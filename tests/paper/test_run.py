@@ -1,4 +1,6 @@
-"""`edrl reproduce`: writes what it promises, keeps what is finished, and exits as the claims deserve."""
+"""`edrl reproduce`: writes what it promises, keeps what is finished, and exits as the claims
+deserve.
+"""
 
 import csv
 import json
@@ -57,7 +59,9 @@ def test_reproduce_writes_page_figures_data_and_claims(report) -> None:
 
 
 def test_finished_parts_are_not_run_again_unless_asked(report) -> None:
-    """A second run draws from the kept files; --again measures anew, and other code or another size would, too."""
+    """A second run draws from the kept files; --again measures anew, and other code or another size
+    would, too.
+    """
     out, _ = report
     stamps = {name: out / "data" / name / "part.json" for name in QUICK}
     before = {name: stamp.stat().st_mtime_ns for name, stamp in stamps.items()}
@@ -183,7 +187,9 @@ def test_the_exit_status_is_the_claims_verdict(
 
 
 def test_every_experiment_is_complete() -> None:
-    """Names are unique and fit for a file and an anchor, sections come in order, and every text is there."""
+    """Names are unique and fit for a file and an anchor, sections come in order, and every text is
+    there.
+    """
     sections = list(SECTIONS)
     order = [sections.index(experiment.section) for experiment in EXPERIMENTS.values()]
     assert order == sorted(order)

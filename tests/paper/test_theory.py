@@ -148,14 +148,16 @@ def test_a_spoiled_contraction_is_noticed(
 def test_a_spoiled_witness_is_noticed(
     where: dict[str, Any], failing: str, measured: dict[ModuleType, Tables]
 ) -> None:
-    """A statistic that is off by five per cent is no longer shared, or no longer the lemma's number."""
+    """A statistic that is off by five per cent is no longer shared, or no longer the lemma's
+    number.
+    """
     tables = spoiled(measured[witnesses], "statistics", "value", lambda x: 1.05 * x + 1e-3, **where)
     assert lost(witnesses, tables) == {failing, "lemma-4.4-ii-printed"}
 
 
 def decaying(error: float) -> Tables:
-    """Tables as `bounds` makes them, with errors of `error` times the least bound on the worst MDPs, and a quarter
-    of it on random ones."""
+    """Tables as `bounds` makes them, with errors of `error` times the least bound on the worst
+    MDPs, and a quarter of it on random ones."""
     ks = (3, 9, 33)
     cases = [
         (algorithm, gamma, k) for algorithm in bounds.MAKE for gamma in bounds.GAMMAS for k in ks
@@ -189,8 +191,9 @@ def decaying(error: float) -> Tables:
 
 
 def test_bounds_are_judged() -> None:
-    """Errors within the bounds pass. Errors above them, dynamic programming that has not settled, an uncertain truth,
-    a slow decay, a search without success and dynamic programming that settles after all do not."""
+    """Errors within the bounds pass. Errors above them, dynamic programming that has not settled,
+    an uncertain truth, a slow decay, a search without success and dynamic programming that settles
+    after all do not."""
     good = decaying(0.99)
     assert lost(bounds, good) == set()
     # The paper's theorems are more generous than our bounds.
@@ -228,8 +231,9 @@ WORST = read_csv(Path(__file__).parents[2] / "docs" / "tables" / "bounds" / "wor
 
 @pytest.mark.parametrize(("algorithm", "k"), [("CDRL", 3), ("CDRL", 33), ("QDRL", 9), ("EDRL", 9)])
 def test_the_worst_mdps_are_as_bad_as_the_table_says(algorithm: str, k: int) -> None:
-    """The ratios of error to bound once more, from the committed MDPs: learnt by the library's dynamic programming,
-    true by walking round the cycle. None exceeds a bound (Theorems 4.6 and 4.7, and ours)."""
+    """The ratios of error to bound once more, from the committed MDPs: learnt by the library's
+    dynamic programming, true by walking round the cycle. None exceeds a bound (Theorems 4.6 and
+    4.7, and ours)."""
     committed = read_csv(Path(__file__).parents[2] / "docs" / "tables" / "bounds" / "worst.csv")
     family = bounds.MAKE[algorithm](k)
     for gamma in bounds.GAMMAS:
@@ -264,7 +268,9 @@ def walked(probs: np.ndarray, rewards: np.ndarray, gamma: float, start: int) -> 
 
 
 def test_a_longer_search_finds_no_less() -> None:
-    """The search is deterministic, its probabilities are some, and more generations find no smaller error."""
+    """The search is deterministic, its probabilities are some, and more generations find no smaller
+    error.
+    """
     family = bounds.MAKE["CDRL"](3)
     short, again, longer = (
         worst_mdps.search(family, 0.5, 1, generations) for generations in (2, 2, 20)
@@ -277,7 +283,9 @@ def test_a_longer_search_finds_no_less() -> None:
 
 
 def test_closedness_is_judged() -> None:
-    """A moment span found open, another set or family found closed, and a rounding error too large are noticed."""
+    """A moment span found open, another set or family found closed, and a rounding error too large
+    are noticed.
+    """
     names = [*closedness.MOMENT_SPANS, *closedness.OTHER_SETS, *closedness.FAMILIES]
     closed = [name in closedness.CLOSED for name in names]
     good: Tables = {
@@ -353,7 +361,9 @@ def test_mean_consistency_is_judged() -> None:
 
 
 def test_non_uniformity_is_judged() -> None:
-    """A largest error that falls with K, or a mean error that does not, is noticed, and so is the reverse for EDRL."""
+    """A largest error that falls with K, or a mean error that does not, is noticed, and so is the
+    reverse for EDRL.
+    """
     ks = [9, 33, 129]
     wrong = {"CDRL": (1 / 6, 1 / 6), "QDRL": (-0.9, 0.9)}  # the learnt statistic, the largest error
     good: Tables = {
@@ -395,8 +405,9 @@ def test_non_uniformity_is_judged() -> None:
 
 @pytest.mark.parametrize("k", [5, 21])
 def test_forks_are_solved_as_dynamic_programming_does(k: int) -> None:
-    """Appendix C's second lemma for EDRL: one imputed backup is the fixed point of the library's sweeps. With atoms
-    on the knots the learnt expectiles are exact, as all returns but x0's have two atoms."""
+    """Appendix C's second lemma for EDRL: one imputed backup is the fixed point of the library's
+    sweeps. With atoms on the knots the learnt expectiles are exact, as all returns but x0's have
+    two atoms."""
     for rule in ("exact", "exact-knots"):
         family = Expectiles(midpoints(k), imputation=rule)
         learnt, true = (values[-1] for values in non_uniform._solve_lemmas(family, (3,)))
@@ -409,7 +420,9 @@ def test_forks_are_solved_as_dynamic_programming_does(k: int) -> None:
 
 
 def test_gradients_are_judged() -> None:
-    """A biased gradient, a loss that is not affine, and a type error without consequences are noticed."""
+    """A biased gradient, a loss that is not affine, and a type error without consequences are
+    noticed.
+    """
     names = [*gradients.LOSSES, "EDRL-naive"]
     good: Tables = {
         "gradients": table(
@@ -430,7 +443,9 @@ def test_gradients_are_judged() -> None:
 
 
 def converging(exponent: float = 0.35, end: float = 0.02) -> Tables:
-    """Tables as `td_fixed_point` makes them: distances that fall to `end` as steps^-exponent, without a bias."""
+    """Tables as `td_fixed_point` makes them: distances that fall to `end` as steps^-exponent,
+    without a bias.
+    """
     steps, runs = [100, 1000, 2000, 5000, 10_000], 16
     targets = [(name, "its own") for name in td_fixed_point.LEARNERS] + [("EDRL-naive", "EDRL's")]
     rows = [
@@ -449,7 +464,9 @@ def converging(exponent: float = 0.35, end: float = 0.02) -> Tables:
 
 
 def test_temporal_differences_are_judged() -> None:
-    """Another rate, a distance that stays, a bias, and a naive algorithm that finds EDRL's fixed point are noticed."""
+    """Another rate, a distance that stays, a bias, and a naive algorithm that finds EDRL's fixed
+    point are noticed.
+    """
     values = {"section-3.4-td", "section-3.4-td-rate", "section-3.4-td-unbiased"}
     good = converging()
     assert lost(td_fixed_point, good) == set()
@@ -473,9 +490,11 @@ def test_temporal_differences_are_judged() -> None:
 
 
 def test_certificates_refute_convexity_exactly() -> None:
-    """Section 3.3 as printed: Equation (8) at a midpoint is above the mean of the ends, in rational arithmetic.
+    """Section 3.3 as printed: Equation (8) at a midpoint is above the mean of the ends, in rational
+    arithmetic.
 
-    The same numbers come from the library's score in floating point, and the ends are ordered samples.
+    The same numbers come from the library's score in floating point, and the ends are ordered
+    samples.
     """
     for levels in equation8.LEVELS:
         taus = equation8.levels_of(3, levels)
@@ -509,8 +528,9 @@ def test_exact_expectiles_are_the_familys() -> None:
 
 @pytest.mark.parametrize("levels", equation8.LEVELS)
 def test_equal_samples_are_found_where_there_are_some(levels: str) -> None:
-    """What is found has the expectiles asked for. It is found whenever they are those of equally weighted samples,
-    and for two expectiles always: b - a = (e_2 - e_1)/(tau_2 - tau_1) and a = e_1 - tau_1 (b - a)."""
+    """What is found has the expectiles asked for. It is found whenever they are those of equally
+    weighted samples, and for two expectiles always: b - a = (e_2 - e_1)/(tau_2 - tau_1) and a = e_1
+    - tau_1 (b - a)."""
     rng = np.random.default_rng(0)
     for k in (2, 5):
         taus = np.array([float(tau) for tau in equation8.levels_of(k, levels)])
@@ -544,7 +564,9 @@ def test_where_equal_samples_do_not_exist_no_descent_finds_any() -> None:
 
 
 def test_local_minima_are_local_minima() -> None:
-    """Where `_descend` ends with a gradient of zero and away from all kinks, no small step lowers the objective."""
+    """Where `_descend` ends with a gradient of zero and away from all kinks, no small step lowers
+    the objective.
+    """
     rng = np.random.default_rng(2)
     taus = np.array([float(tau) for tau in equation8.levels_of(3, "0.01 to 0.99")])
     values, _ = equation8._random_expectiles(taus, rng, 4, 0)
@@ -565,14 +587,17 @@ def test_local_minima_are_local_minima() -> None:
 
 
 def test_convexity_is_judged() -> None:
-    """Midpoints below the mean of the ends would support the paper's sentence; the other findings have limits too."""
+    """Midpoints below the mean of the ends would support the paper's sentence; the other findings
+    have limits too.
+    """
     settings = [(k, levels) for k in equation8.KS for levels in equation8.LEVELS]
     ks, levels = ([one[i] for one in settings] for i in (0, 1))
     twice = {
         "k": [k for k in ks for _ in range(2)],
         "levels": [one for one in levels for _ in range(2)],
     }
-    # An expectile at 0 of level 1/10, and samples (z, 9): the objective is 0, 0.81 and 1 at z = -1, 0 and 1.
+    # An expectile at 0 of level 1/10, and samples (z, 9): the objective is 0, 0.81 and 1 at z = -1,
+    # 0 and 1.
     samples = {"left": ["-1", "9"] * len(settings), "right": ["1", "9"] * len(settings)}
     certificates = table(**twice, tau="1/10", expectile="0", **samples)
     good: Tables = {

@@ -1,7 +1,8 @@
 """The page in a real browser: no console error, every figure visible, nothing wider than the
 screen.
 
-Needs a Chromium on the path. EDRL_PAGE names the page to look at (`make test-page`), else a small one is made.
+Needs a Chromium on the path. EDRL_PAGE names the page to look at (`make test-page`), else a small
+one is made.
 """
 
 import json

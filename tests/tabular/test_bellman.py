@@ -1,4 +1,6 @@
-"""The Bellman operator against enumeration (Equation (3)), and moments against closed forms (Lemma 4.2)."""
+"""The Bellman operator against enumeration (Equation (3)), and moments against closed forms (Lemma
+4.2).
+"""
 
 import math
 from typing import Any
@@ -68,7 +70,9 @@ def random_values(seed: int, family: Any) -> np.ndarray:
 def backup_by_hand(
     mdp: MDP, policy: np.ndarray, eta: Particles, x: int, a: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Atoms and probabilities of (T eta)(x, a): every successor, reward, next action and next return."""
+    """Atoms and probabilities of (T eta)(x, a): every successor, reward, next action and next
+    return.
+    """
     distribution = []
     for b, y in enumerate(mdp.successors[x, a]):
         for reward, p_reward in zip(
@@ -90,7 +94,9 @@ def same_law(mu: Particles, atoms: np.ndarray, probs: np.ndarray) -> bool:
 
 
 def return_law(mdp: MDP, policy: np.ndarray) -> Particles:
-    """The exact return distributions of an MDP without cycles: backups from anything, once per state."""
+    """The exact return distributions of an MDP without cycles: backups from anything, once per
+    state.
+    """
     eta = Particles(np.zeros((STATES, ACTIONS, 1)))
     for _ in range(STATES - 1):
         eta = exact_backup(mdp, policy, eta)
@@ -213,7 +219,9 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_moments_of_a_discounted_sum_of_independent_rewards(name: str) -> None:
-    """Cumulants add up: kappa_j of the return is kappa_j of the reward / (1 - gamma^j), for any distribution."""
+    """Cumulants add up: kappa_j of the return is kappa_j of the reward / (1 - gamma^j), for any
+    distribution.
+    """
     reward, distribution = LAWS[name]
     mean, variance, skew, kurtosis = (float(s) for s in distribution.stats(moments="mvsk"))
     cumulants = [mean, variance, skew * variance**1.5, kurtosis * variance**2]
@@ -242,7 +250,9 @@ def test_high_moments_of_laws_do_not_overflow_integers() -> None:
 
 
 def test_undiscounted_moments_of_a_geometric_episode() -> None:
-    """With probability p the end comes at each step, and each pays 1: E[N] = 1/p, E[N^2] = (2 - p)/p^2."""
+    """With probability p the end comes at each step, and each pays 1: E[N] = 1/p, E[N^2] = (2 -
+    p)/p^2.
+    """
     p = 0.3
     mdp = MDP.from_lists([[[(p, 1, 1.0), (1 - p, 0, 1.0)]], []], 1.0)
     moments = solve_moments(mdp, 0, 3)

@@ -41,7 +41,9 @@ OTHERS: dict[str, Statistics] = {
 
 
 def dense(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
-    """Transition probabilities [S, A, S] and expected rewards [S, A], those of terminal states zero."""
+    """Transition probabilities [S, A, S] and expected rewards [S, A], those of terminal states
+    zero.
+    """
     transitions = np.zeros((mdp.num_states, mdp.num_actions, mdp.num_states))
     for x, a, b in np.ndindex(mdp.probs.shape):
         transitions[x, a, mdp.successors[x, a, b]] += 0 if mdp.terminal[x] else mdp.probs[x, a, b]
@@ -92,7 +94,9 @@ CASES = [
 def test_evaluation_converges_to_a_fixed_point_of_the_imputed_backup(
     name: str, problem: str
 ) -> None:
-    """Lemma 4.8 and Section 4.3: its means are exact for CDRL on a covering support, EDRL, and moments."""
+    """Lemma 4.8 and Section 4.3: its means are exact for CDRL on a covering support, EDRL, and
+    moments.
+    """
     mdp, family = (PROBLEMS | CHAINS)[problem](), (EXACT_MEANS | OTHERS)[name]
     solution = dp.evaluate(mdp, 0, family, tolerance=1e-10)
     assert solution.converged
@@ -114,7 +118,8 @@ def test_evaluation_converges_to_a_fixed_point_of_the_imputed_backup(
 def test_moments_are_learnt_exactly() -> None:
     """Lemma 4.2: they are Bellman closed, whatever distribution is imputed from them.
 
-    Once all have last moved by tol, e_j <= (tol + sum over m of C(j, m) gamma^(j-m) |R|^m e_{j-m}) / (1 - gamma^j).
+    Once all have last moved by tol, e_j <= (tol + sum over m of C(j, m) gamma^(j-m) |R|^m e_{j-m})
+    / (1 - gamma^j).
     """
     k, tolerance, mdp = 4, 1e-11, n_chain(15, gamma=0.9)
     solution = dp.evaluate(mdp, 0, Moments(k), tolerance=tolerance)
@@ -161,7 +166,9 @@ def test_imputation_keeps_expectiles_that_the_naive_backup_loses(chain: MDP) -> 
 
 
 def test_residuals_of_the_mean_fall_by_gamma(chain: MDP) -> None:
-    """The Bellman operator contracts by gamma in the largest difference, up to the rounding of values."""
+    """The Bellman operator contracts by gamma in the largest difference, up to the rounding of
+    values.
+    """
     solution = dp.evaluate(chain, "uniform", Mean(), tolerance=1e-8)
     rounding = 4 * np.finfo(np.float64).eps * np.abs(solution.values).max()
     assert (solution.residuals[1:] <= chain.gamma * solution.residuals[:-1] + rounding).all()
@@ -193,7 +200,10 @@ def test_the_first_sweep_backs_up_the_initial_values(chain: MDP) -> None:
 
 
 def test_what_diverges_stops_without_convergence(chain: MDP) -> None:
-    """Values that overflow end as NaN, which no further sweep can mend. It is said, unless sweeps were asked for."""
+    """Values that overflow end as NaN, which no further sweep can mend.
+
+    It is said, unless sweeps were asked for.
+    """
     with pytest.warns(
         UserWarning,
         match=r"sweeps have not settled the statistics: the last one changed them by nan",
@@ -267,7 +277,9 @@ def test_nothing_is_learnt_where_all_states_are_terminal_or_the_future_does_not_
     ids=["EDRL", "CDRL", "QDRL"],
 )
 def test_only_edrl_chooses_the_better_action(family: Statistics, action: int) -> None:
-    """Section 5.2, Figure 7: expected returns are 1 and 0.85; CDRL and QDRL misjudge the exponential tails."""
+    """Section 5.2, Figure 7: expected returns are 1 and 0.85; CDRL and QDRL misjudge the
+    exponential tails.
+    """
     solution = dp.control(control_mdp(reward_atoms=64), family)
     assert solution.converged
     assert solution.policy.actions[0, 0] == action
@@ -292,7 +304,9 @@ def test_control_of_the_mean_is_value_iteration(make: Callable[[], MDP]) -> None
 
 
 def test_greedy_follows_one_action_not_the_best_of_each_statistic() -> None:
-    """The wide distribution has the highest upper quantiles, the certain reward the higher mean: only it is backed up."""
+    """The wide distribution has the highest upper quantiles, the certain reward the higher mean:
+    only it is backed up.
+    """
     wide = Particles(np.array([-1.0, 1.0]))
     solution = dp.control(choice(wide, Particles(np.array([0.1, 0.1]))), Quantiles(10))
     np.testing.assert_allclose(solution.values[0], 0.9 * 0.1, atol=1e-12)
@@ -300,7 +314,9 @@ def test_greedy_follows_one_action_not_the_best_of_each_statistic() -> None:
 
 
 def test_risk_changes_the_choice() -> None:
-    """Mean 1 with a loss of 1 possible, or 0.9 for certain: the mean prefers the former, CVaR the latter."""
+    """Mean 1 with a loss of 1 possible, or 0.9 for certain: the mean prefers the former, CVaR the
+    latter.
+    """
     mdp = choice(Particles(np.array([-1.0, 3.0])), Particles(np.array([0.9, 0.9])))
     for risk, action in ((None, 0), (ExpectedReturn(), 0), (CVaR(0.2), 1)):
         solution = dp.control(mdp, Quantiles(10), risk=risk)
@@ -310,7 +326,9 @@ def test_risk_changes_the_choice() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
 def test_sarsa_values_are_those_of_the_soft_policy_it_finds(chain: MDP, epsilon: float) -> None:
-    """The fixed point evaluates its own policy: best action with 1 - epsilon + epsilon/A, others epsilon/A."""
+    """The fixed point evaluates its own policy: best action with 1 - epsilon + epsilon/A, others
+    epsilon/A.
+    """
     solution = dp.control(chain, Mean(), epsilon=epsilon, tolerance=1e-12)
     policy = solution.policy.dense(2)
     assert solution.converged
@@ -325,7 +343,9 @@ def test_sarsa_values_are_those_of_the_soft_policy_it_finds(chain: MDP, epsilon:
 
 
 def test_greedy_policy_of_given_values() -> None:
-    """Ties go to the first action; the result is a policy in NumPy's float64, in and out of `as_policy`."""
+    """Ties go to the first action; the result is a policy in NumPy's float64, in and out of
+    `as_policy`.
+    """
     values = np.array([[[0.0], [1.0]], [[2.0], [2.0]]])
     greedy = dp.greedy_policy(Mean(), values)
     assert greedy.actions.tolist() == [[1], [0]]
@@ -355,8 +375,8 @@ def test_continuous_rewards_are_evaluated_at_their_exact_mean() -> None:
 
 
 def test_tiny_and_huge_returns_settle_as_others_do() -> None:
-    """To the same number of digits: no sweep too few at rewards of 1e-10, and not for ever at 1e8, where a unit in the
-    last place is more than the tolerance."""
+    """To the same number of digits: no sweep too few at rewards of 1e-10, and not for ever at 1e8,
+    where a unit in the last place is more than the tolerance."""
     unit = [[[(0.5, 0, -1.0), (0.5, 1, 3.3)]], [[(0.7, 0, 1 / 3), (0.3, 2, 0.0)]], []]
     expected = dp.evaluate(MDP.from_lists(unit, 0.97), 0, Expectiles(3)).values
     for scale in (1e-10, 1.0, 1e8):
@@ -375,7 +395,9 @@ def test_tiny_and_huge_returns_settle_as_others_do() -> None:
 
 
 def test_values_that_vanish_settle_too() -> None:
-    """From values of 1, where nothing is paid: the scale is that of what has been, or they would shrink for ever."""
+    """From values of 1, where nothing is paid: the scale is that of what has been, or they would
+    shrink for ever.
+    """
     mdp = MDP.from_dense(np.ones((1, 1, 1)), np.zeros((1, 1)), 0.9, terminal=[])
     solution = dp.evaluate(mdp, 0, Mean(), initial=np.ones((1, 1, 1)))
     assert solution.converged

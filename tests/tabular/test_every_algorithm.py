@@ -1,4 +1,6 @@
-"""Every named algorithm runs in dynamic programming, in temporal differences and in control, as it stands."""
+"""Every named algorithm runs in dynamic programming, in temporal differences and in control, as it
+stands.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from edrl.tabular import control, evaluate, learn, problems
 MDP = problems.n_chain(4)
 
 
-# The paper's own imputations are not exact: nothing settles. In ER-DQN-scipy it is that of EDRL-scipy.
+# The paper's own imputations are not exact: nothing settles. In ER-DQN-scipy it is that of
+# EDRL-scipy.
 _AS_PRINTED = ("EDRL-scipy", "EDRL-samples", "Huber-QDRL-samples")
 # QR-DQN-imputation differs from Huber-QDRL-imputation in how long it iterates alone.
 _SLOW = {"QR-DQN-imputation": [pytest.mark.slow], "ER-DQN-scipy": [pytest.mark.slow]}
@@ -26,7 +29,9 @@ def family(name: str) -> edrl.Statistics:
 
 
 def test_dynamic_programming_and_control(name: str, family: edrl.Statistics) -> None:
-    """Evaluation settles, its returns lie in the range of the problem, and forward is the better way to the goal."""
+    """Evaluation settles, its returns lie in the range of the problem, and forward is the better
+    way to the goal.
+    """
     sweeps = 30 if name in _AS_PRINTED else None
     solution = evaluate(MDP, 0, family, max_iterations=sweeps)
     assert solution.converged or name in _AS_PRINTED

@@ -1,4 +1,6 @@
-"""True return distributions: the stated bounds contain what can be enumerated or integrated in closed form."""
+"""True return distributions: the stated bounds contain what can be enumerated or integrated in
+closed form.
+"""
 
 from typing import Any
 
@@ -56,7 +58,9 @@ def points(mu: Particles) -> np.ndarray:
 
 @pytest.mark.parametrize(("seed", "gamma"), [(0, 0.9), (1, 0.5), (2, 1.0), (3, 0.0)])
 def test_the_truth_lies_between_the_bounds(seed: int, gamma: float) -> None:
-    """lower <= exact <= upper in the convex order, |P - P_exact| <= error everywhere, and equal means."""
+    """lower <= exact <= upper in the convex order, |P - P_exact| <= error everywhere, and equal
+    means.
+    """
     mdp, policy = acyclic(seed, gamma), random_policy(seed)
     exact, found = enumerated(mdp, policy), return_distributions(mdp, policy, atoms=ATOMS)
     x = points(exact)
@@ -89,7 +93,9 @@ def test_brackets_contain_the_true_expectiles() -> None:
 
 
 def test_the_error_shrinks_with_the_number_of_atoms() -> None:
-    """As 1/n^2: four times the atoms leave about a sixteenth of the error, or a quarter at the very least."""
+    """As 1/n^2: four times the atoms leave about a sixteenth of the error, or a quarter at the very
+    least.
+    """
     mdp, policy = acyclic(0), random_policy(0)
     coarse, fine = (
         return_distributions(mdp, policy, atoms=n).error.max() for n in (ATOMS, 4 * ATOMS)
@@ -141,10 +147,12 @@ def test_continuous_rewards_without_discounting() -> None:
 
 
 def test_an_undiscounted_walk_of_random_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight states that are left with probability 1/20, the last of which then pays E: that is the return of all.
+    """Eight states that are left with probability 1/20, the last of which then pays E: that is the
+    return of all.
 
-    The error of the discretised distribution counts in full, however late it is paid. And iterations go on until the news
-    from the end have come all the way, although the largest error stays the same so long.
+    The error of the discretised distribution counts in full, however late it is paid. And
+    iterations go on until the news from the end have come all the way, although the largest error
+    stays the same so long.
     """
     monkeypatch.setattr(ground_truth, "_SWEEPS_AT_ONCE", 1)
     lists = [[[(0.05, x + 1, Exponential() if x == 7 else 0.0), (0.95, x, 0.0)]] for x in range(8)]
@@ -161,7 +169,9 @@ def test_an_undiscounted_walk_of_random_length(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_fifteen_chain() -> None:
-    """The mean of the mixture is exact, and what is left of the error small next to the spread of the return."""
+    """The mean of the mixture is exact, and what is left of the error small next to the spread of
+    the return.
+    """
     mdp = n_chain(15)
     found = return_distributions(mdp, 0, atoms=128)
     np.testing.assert_allclose(found.particles.mean(), solve_moments(mdp, 0, 1)[..., 0], atol=1e-11)
@@ -180,7 +190,9 @@ def test_ranges_are_the_extremes_of_enumerated_returns() -> None:
 
 
 def test_ranges_of_endless_returns_are_geometric_series() -> None:
-    """From state 0, rewards 1 for ever or until the end; a little wider, never narrower, also for gamma near 1."""
+    """From state 0, rewards 1 for ever or until the end; a little wider, never narrower, also for
+    gamma near 1.
+    """
     for gamma, slack in ((0.9, 1e-10), (0.9999, 1 / (1 - 0.9999))):
         mdp = MDP.from_lists([[[(0.9, 0, 1.0), (0.1, 1, -1.0)]], []], gamma)
         low, high = return_range(mdp, 0)
@@ -304,7 +316,9 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
 
 
 def test_brackets_hold_a_finer_truth() -> None:
-    """Quantiles are not monotone in the convex order: theirs are where P may have its supporting line."""
+    """Quantiles are not monotone in the convex order: theirs are where P may have its supporting
+    line.
+    """
     mdp = garnet(0, 4, 2, 2, 0.9, max_reward=0.1)
     coarse, fine = (return_distributions(mdp, "uniform", atoms=atoms) for atoms in (32, 256))
     for family in (Quantiles(9), Expectiles(9), Categorical(np.linspace(-1, 1, 9)), Mean()):

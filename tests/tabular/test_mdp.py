@@ -146,7 +146,9 @@ def test_lists_dictionaries_functions_and_arrays_agree() -> None:
 
 
 def test_padding_is_written_whatever_was_there() -> None:
-    """What has probability 0 points at its own state and pays 0, though it was out of range and NaN."""
+    """What has probability 0 points at its own state and pays 0, though it was out of range and
+    NaN.
+    """
     successors = np.array([[[1, -7]], [[99, 0]]])
     rewards = np.array([[[2.0, np.nan]], [[np.inf, 3.0]]])
     mdp = MDP.from_arrays(successors, [[[1.0, 0.0]], [[0.0, 1.0]]], rewards, 0.5)
@@ -172,7 +174,9 @@ def test_terminal_states_are_given_or_absorbing_without_reward() -> None:
 
 
 def read_gymnasium(table: Any, gamma: float) -> np.ndarray:
-    """The uniform policy's expected returns from the table alone: nothing follows a terminated step."""
+    """The uniform policy's expected returns from the table alone: nothing follows a terminated
+    step.
+    """
     size = len(table)
     system, constant = np.eye(size), np.zeros(size)
     for x, a in itertools.product(range(size), range(len(table[0]))):
@@ -184,7 +188,9 @@ def read_gymnasium(table: Any, gamma: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalking-v1", "Taxi"])
 def test_gymnasium_tables_have_the_same_expected_returns(name: str) -> None:
-    """The MDP's linear system and the table's give one answer, to the condition number 2 / (1 - gamma)."""
+    """The MDP's linear system and the table's give one answer, to the condition number 2 / (1 -
+    gamma).
+    """
     gymnasium = pytest.importorskip("gymnasium")
     if name == "Taxi":
         name = max(spec for spec in gymnasium.registry if spec.startswith("Taxi-v"))
@@ -203,7 +209,9 @@ def test_gymnasium_tables_have_the_same_expected_returns(name: str) -> None:
 
 
 def test_a_terminated_transition_ends_the_episode_even_into_a_living_state() -> None:
-    """State 1 is reached terminated from 0 and unterminated from itself: the first pays 1 and no more."""
+    """State 1 is reached terminated from 0 and unterminated from itself: the first pays 1 and no
+    more.
+    """
     table = {0: {0: [(1.0, 1, 1.0, True)]}, 1: {0: [(0.5, 1, 1.0, False), (0.5, 1, 1.0, False)]}}
     mdp = MDP.from_gymnasium(SimpleNamespace(unwrapped=SimpleNamespace(P=table)), 0.5)
     np.testing.assert_allclose(expected_return(mdp, np.ones((3, 1))), [1, 2, 0], rtol=1e-15)
@@ -363,8 +371,9 @@ def test_sampling_has_the_frequencies_of_the_table() -> None:
 
 
 def test_continuous_rewards_are_sampled_exactly() -> None:
-    """Draws from continuous rewards pass the Dvoretzky-Kiefer-Wolfowitz bound, which four atoms would fail by an
-    eighth; the discrete branch beside them still pays its number; a key repeats, another does not."""
+    """Draws from continuous rewards pass the Dvoretzky-Kiefer-Wolfowitz bound, which four atoms
+    would fail by an eighth; the discrete branch beside them still pays its number; a key repeats,
+    another does not."""
     mdp = MDP.from_lists(LISTS, 0.9, reward_atoms=4)
     count = 20_000
     at = np.stack([np.repeat(index, count) for index in ([1, 1, 0], [1, 1, 1], [0, 1, 0])])
@@ -466,7 +475,9 @@ def test_without_a_word_episodes_start_where_something_can_happen() -> None:
 
 
 def test_probabilities_of_lower_precision_are_taken_for_what_they_are() -> None:
-    """A softmax in float32 sums to 1 as well as float32 can; what is further off is wrong in any precision."""
+    """A softmax in float32 sums to 1 as well as float32 can; what is further off is wrong in any
+    precision.
+    """
     logits = jax.random.normal(jax.random.key(0), (3, 2, 3))
     probs = jax.nn.softmax(logits)
     rewards = Particles(jnp.array([0.0, 1.0, 2.0]))

@@ -24,7 +24,9 @@ EPS = np.finfo(np.float64).eps
 
 
 def return_law(mdp: MDP, state: int, action: int = 0) -> list[tuple[float, float]]:
-    """All (return, probability) from a state of an MDP without cycles that takes `action` once and then 0."""
+    """All (return, probability) from a state of an MDP without cycles that takes `action` once and
+    then 0.
+    """
     if mdp.terminal[state]:
         return [(0.0, 1.0)]
     distribution = []
@@ -129,7 +131,9 @@ def test_n_chain_goals(goal: Any) -> None:
 
 
 def test_control_mdp_has_means_1_and_085() -> None:
-    """Section 5.2: the expected returns of the two actions are 1 and 0.85, whatever the discretisation."""
+    """Section 5.2: the expected returns of the two actions are 1 and 0.85, whatever the
+    discretisation.
+    """
     for reward_atoms in (1, 64):
         mdp = control_mdp(reward_atoms)
         assert mdp.gamma == 1
@@ -178,8 +182,8 @@ def test_quantiles_prefer_the_worse_action(k: int) -> None:
 
 @pytest.mark.parametrize(("m", "depth"), [(1, 3), (1, 9), (3, 5), (3, 12)])
 def test_categorical_statistics_do_not_converge_uniformly(m: int, depth: int) -> None:
-    """Appendix C, first lemma: CDRL fits rho_B at x2 to both rewards, but the statistic at x1 differs by
-    1 / (2 (2^m + 1)) at every depth."""
+    """Appendix C, first lemma: CDRL fits rho_B at x2 to both rewards, but the statistic at x1
+    differs by 1 / (2 (2^m + 1)) at every depth."""
     width = 0.5**depth
 
     def statistic(distribution: list[tuple[float, float]]) -> float:
@@ -204,7 +208,9 @@ def test_categorical_statistics_do_not_converge_uniformly(m: int, depth: int) ->
 
 @pytest.mark.parametrize(("k", "epsilon"), [(1, None), (5, None), (5, 0.01), (51, None)])
 def test_quantiles_do_not_converge_uniformly(k: int, epsilon: float | None) -> None:
-    """Appendix C, second lemma: quantiles 1 at x1 and -1 at x2 give x0 the median -gamma, but it is 0."""
+    """Appendix C, second lemma: quantiles 1 at x1 and -1 at x2 give x0 the median -gamma, but it is
+    0.
+    """
     mdp = qdrl_not_uniform(k, epsilon, 0.8)
     taus = (2 * np.arange(k) + 1) / (2 * k)
     assert {quantile(return_law(mdp, 1), tau) for tau in taus} == {1.0}
@@ -216,7 +222,9 @@ def test_quantiles_do_not_converge_uniformly(k: int, epsilon: float | None) -> N
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_garnet_is_what_it_says(size: int) -> None:
-    """`branching` distinct successors, rewards in the range, no terminal state; seeds differ and repeat."""
+    """`branching` distinct successors, rewards in the range, no terminal state; seeds differ and
+    repeat.
+    """
     mdp = garnet(1, 12, 3, 5, 0.7, max_reward=2.0, reward_atoms=size)
     assert mdp.probs.shape == (12, 3, 5)
     assert mdp.rewards.atoms.shape == (12, 3, 5, size)

@@ -1,4 +1,6 @@
-"""Continuous rewards against SciPy: exact means, exact integrated CDFs at bin edges, and the error formula."""
+"""Continuous rewards against SciPy: exact means, exact integrated CDFs at bin edges, and the error
+formula.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +29,8 @@ SIZES = (1, 2, 3, 64, 501)
 
 
 def rounding(reward: Any, n: int) -> float:
-    """Standard atoms are n times a difference of rounded numbers below 1, within 8 of 0 for n <= 501; sums
-    of n of them round n times. Each of these is a few roundings."""
+    """Standard atoms are n times a difference of rounded numbers below 1, within 8 of 0 for n <=
+    501; sums of n of them round n times. Each of these is a few roundings."""
     loc, scale = reward.affine
     return 8 * n * EPS * (abs(loc) + 8 * abs(scale))
 
@@ -147,7 +149,9 @@ def test_errors_name_the_argument(make: Callable[[], Any], message: str) -> None
 
 
 def test_samples_have_the_law() -> None:
-    """Dvoretzky-Kiefer-Wolfowitz: sup |F_N - F| > sqrt(log(2/p) / 2N) with probability at most p = 1e-9."""
+    """Dvoretzky-Kiefer-Wolfowitz: sup |F_N - F| > sqrt(log(2/p) / 2N) with probability at most p =
+    1e-9.
+    """
     rewards = [reward for reward, _ in REWARDS]
     count = 20_000
     shape = (count, len(rewards))

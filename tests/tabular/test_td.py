@@ -1,4 +1,6 @@
-"""Temporal differences: each step against the loss's gradient by hand, its limit against dynamic programming."""
+"""Temporal differences: each step against the loss's gradient by hand, its limit against dynamic
+programming.
+"""
 
 import functools
 import itertools
@@ -35,7 +37,9 @@ FAMILIES: dict[str, Statistics] = {
 
 @functools.cache
 def task(gamma: float = 0.8) -> MDP:
-    """Every pair leads to two states with random rewards; the last state is terminal, all others are starts."""
+    """Every pair leads to two states with random rewards; the last state is terminal, all others
+    are starts.
+    """
     rng = np.random.default_rng(7)
     successors = np.array([[[1, 2], [2, 0]], [[2, 3], [0, 3]], [[3, 3], [1, 3]], [[3, 3], [3, 3]]])
     probs = np.full((STATES, ACTIONS, 2), [0.4, 0.6])
@@ -80,7 +84,8 @@ def gradient(family: Statistics, v: np.ndarray, z: np.ndarray, p: np.ndarray) ->
 def outcomes(
     family: Statistics, values: np.ndarray, x: int, a: int, rate: float, follow: np.ndarray = POLICY
 ) -> Iterator[tuple[int, int, np.ndarray]]:
-    """x', a', and what (x, a) becomes: for every successor x', reward, and action a' with follow[x', a'] > 0.
+    """x', a', and what (x, a) becomes: for every successor x', reward, and action a' with
+    follow[x', a'] > 0.
 
     The target is r + gamma z with z imputed at (x', a'), and r alone where x' is terminal.
     """
@@ -130,8 +135,9 @@ def explained(
 def test_one_step_is_the_gradient_at_the_visited_pair(family: Statistics) -> None:
     """Equation (9) and Algorithm 2, against the gradient of each loss by hand.
 
-    As values are random and the next action is mostly forced, no outcome is possible in which gamma comes twice or
-    not at all, another action is bootstrapped from, something follows the end, or another pair learns.
+    As values are random and the next action is mostly forced, no outcome is possible in which gamma
+    comes twice or not at all, another action is bootstrapped from, something follows the end, or
+    another pair learns.
     """
     values = random_values(family)
     learnt = learn(family, 1, step_size=0.3, initial=values, policy=FORCED)
@@ -184,10 +190,11 @@ def with_densities() -> MDP:
 def test_learning_converges_to_the_fixed_point_of_dynamic_programming(
     name: str, step_size: float, parameters: Any
 ) -> None:
-    """With step sizes that decay as n^-0.7, the runs average to what Algorithm 1 finds, within 5 standard errors.
+    """With step sizes that decay as n^-0.7, the runs average to what Algorithm 1 finds, within 5
+    standard errors.
 
-    A softmax reaches a probability of 0 in the limit only, as slowly as the logarithm of time. So logits have a
-    support on which every point has some mass at the fixed point.
+    A softmax reaches a probability of 0 in the limit only, as slowly as the logarithm of time. So
+    logits have a support on which every point has some mass at the fixed point.
     """
     mdp = with_densities() if name in ("quantiles", "logits") else task()
     family = Categorical(np.linspace(0, 2, 4)) if name == "logits" else FAMILIES[name]
@@ -210,7 +217,9 @@ def test_learning_converges_to_the_fixed_point_of_dynamic_programming(
 @pytest.mark.parametrize("name", ["moments", "quantiles", "expectiles"])
 @pytest.mark.parametrize("control", [None, "q-learning"])
 def test_outputs_behind_an_identity_link_are_values(name: str, control: Any) -> None:
-    """Where `link` changes nothing, learning the outputs is learning the values, from the same start."""
+    """Where `link` changes nothing, learning the outputs is learning the values, from the same
+    start.
+    """
     family = FAMILIES[name]
     options: dict[str, Any] = {"step_size": 0.1} | ({} if control is None else {"control": control})
     values, outputs = (
@@ -237,9 +246,11 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def test_one_step_on_logits_is_the_gradient_of_the_kl_loss() -> None:
-    """Appendix A.2: the gradient of KL(Pi_C target || softmax(logits)) in the logits is softmax(logits) - Pi_C target.
+    """Appendix A.2: the gradient of KL(Pi_C target || softmax(logits)) in the logits is
+    softmax(logits) - Pi_C target.
 
-    The visited pair's values become the cumulative sums of softmax(logits - rate * gradient), and no other's change.
+    The visited pair's values become the cumulative sums of softmax(logits - rate * gradient), and
+    no other's change.
     """
     family, mdp, rate = FAMILIES["categorical"], task(), 0.7
     assert isinstance(family, Categorical)
@@ -265,7 +276,9 @@ def test_one_step_on_logits_is_the_gradient_of_the_kl_loss() -> None:
 
 
 def test_constant_step_sizes_forget_and_decaying_ones_average() -> None:
-    """Where an episode ends with a reward of 0 or 1: v - (v - r) is the last reward, v - (v - r)/n the average."""
+    """Where an episode ends with a reward of 0 or 1: v - (v - r) is the last reward, v - (v - r)/n
+    the average.
+    """
     last = learn(Mean(), 400, step_size=0.5, decay=0.0).final()[0, :, 2, 0, 0]
     assert np.isin(last, [0.0, 1.0]).all()
     learnt = learn(Mean(), 400, step_size=0.5, decay=1.0)
@@ -285,7 +298,9 @@ def test_terminal_states_are_never_visited_and_never_change() -> None:
 
 
 def test_visits_follow_the_start_distribution_and_the_policy() -> None:
-    """The expected visits of states in an episode are start (I - P)^-1; each action takes its share."""
+    """The expected visits of states in an episode are start (I - P)^-1; each action takes its
+    share.
+    """
     mdp = task()
     chain = np.zeros((END, END))
     for x, a, b in itertools.product(range(END), range(ACTIONS), range(2)):
@@ -296,7 +311,8 @@ def test_visits_follow_the_start_distribution_and_the_policy() -> None:
     expected = (often / often.sum())[:, None] * POLICY[:END]
     visits = learn(Mean(), 400).visits[0].sum(axis=0)[:END]
     count = visits.sum()
-    # Visits of one episode depend on each other, but episodes are short: variances are a few times binomial ones.
+    # Visits of one episode depend on each other, but episodes are short: variances are a few times
+    # binomial ones.
     assert (np.abs(visits / count - expected) <= 10 * np.sqrt(expected / count)).all()
 
 
@@ -374,7 +390,9 @@ def test_pairs_can_be_sampled_without_a_trajectory(sampling: Any) -> None:
 
 
 def test_q_learning_bootstraps_from_the_greedy_action_and_finds_the_best_policy() -> None:
-    """Greedy in the mean: the other action may have higher quantiles, but none of its outcomes is possible."""
+    """Greedy in the mean: the other action may have higher quantiles, but none of its outcomes is
+    possible.
+    """
     family = Quantiles(3)
     values = random_values(family)
     values[:, 0] = [-1.0, 0.0, 2.0]
@@ -390,7 +408,9 @@ def test_q_learning_bootstraps_from_the_greedy_action_and_finds_the_best_policy(
 
 
 def clear_cut() -> MDP:
-    """The task with rewards that make one action the better one by far, a different one from state to state."""
+    """The task with rewards that make one action the better one by far, a different one from state
+    to state.
+    """
     rewards = np.zeros((STATES, ACTIONS, 2))
     rewards[0, 1], rewards[1, 0], rewards[2, 1] = 1.0, 1.0, 1.0
     mdp = task()
@@ -402,7 +422,9 @@ def clear_cut() -> MDP:
 
 
 def test_sarsa_converges_to_the_values_of_its_soft_policy() -> None:
-    """Within 5 standard errors of dynamic programming with the same epsilon; one step follows either action."""
+    """Within 5 standard errors of dynamic programming with the same epsilon; one step follows
+    either action.
+    """
     values = random_values(Mean())
     once = learn(Mean(), 1, control="sarsa", step_size=0.3, initial=values, epsilon=0.5)
     check_one_step(Mean(), once, values, 0.3, follow=np.ones((STATES, ACTIONS)))
@@ -428,7 +450,9 @@ def test_without_exploration_only_greedy_actions_are_taken() -> None:
 
 
 def test_risk_decides_which_action_is_greedy() -> None:
-    """The first action has the higher mean and the worse tail: by CVaR the second one is bootstrapped from."""
+    """The first action has the higher mean and the worse tail: by CVaR the second one is
+    bootstrapped from.
+    """
     family = Quantiles(3)
     values = np.zeros((STATES, ACTIONS, 3))
     values[:, 0] = [-1.0, 0.0, 4.0]

@@ -1,4 +1,6 @@
-"""Approximation errors: the paper's bounds, the steps of our own ones, and measurements against the truth."""
+"""Approximation errors: the paper's bounds, the steps of our own ones, and measurements against the
+truth.
+"""
 
 import math
 from collections.abc import Callable
@@ -53,7 +55,9 @@ def test_the_bounds_are_those_of_the_paper() -> None:
 
 
 def test_the_bound_for_edrl_by_hand() -> None:
-    """Taus 1/4, 1/2, 3/4 and I = 4: steps of 1/4, weights |1 - 2 tau|/min(tau, 1 - tau) of 2, 0 and 2."""
+    """Taus 1/4, 1/2, 3/4 and I = 4: steps of 1/4, weights |1 - 2 tau|/min(tau, 1 - tau) of 2, 0 and
+    2.
+    """
     by_hand = np.array([2, 0, 2]) * (0.5 * 4 * 0.25 / 0.5)
     within = edrl_level_bounds((0.25, 0.5, 0.75), 0.5, 1.0, within_range=True)
     np.testing.assert_allclose(within, by_hand, rtol=1e-12)
@@ -75,8 +79,8 @@ def test_the_bound_for_edrl_by_hand() -> None:
 
 @pytest.mark.parametrize("k", [101, 1001, 10001])
 def test_the_bound_for_edrl_is_uniform_away_from_the_ends(k: int) -> None:
-    """The k-th level from an end has at most 2 gamma I / ((1 - gamma) (2k - 1)), whatever K is; so the mean is
-    O(log K / K), and the largest over levels in [0.1, 0.9] is O(1/K)."""
+    """The k-th level from an end has at most 2 gamma I / ((1 - gamma) (2k - 1)), whatever K is; so
+    the mean is O(log K / K), and the largest over levels in [0.1, 0.9] is O(1/K)."""
     gamma, width, taus = 0.5, 4.0, np.array(midpoints(k))
     bounds = edrl_level_bounds(taus, gamma, 1.0)
     place = np.minimum(np.arange(1, k + 1), np.arange(k, 0, -1))
@@ -124,8 +128,9 @@ def unit_distributions(seed: int) -> Particles:
 
 
 def test_within_the_range_imputation_moves_the_integrated_cdf_by_a_step_of_the_levels() -> None:
-    """Step 2 of docs/edrl-theorem.md for I = 1: P(e) = tau E|Z - e|, and E|Z - e| is at most
-    1/(1 + 2 sqrt(tau (1 - tau))); imputation moves P by at most the widest step, and stays in the range."""
+    """Step 2 of docs/edrl-theorem.md for I = 1: P(e) = tau E|Z - e|, and E|Z - e| is at most 1/(1 +
+    2 sqrt(tau (1 - tau))); imputation moves P by at most the widest step, and stays in the
+    range."""
     family = FAMILIES[2]
     mu = unit_distributions(0)
     values, taus = np.asarray(family.evaluate(mu)), np.array(midpoints(9))
@@ -135,7 +140,8 @@ def test_within_the_range_imputation_moves_the_integrated_cdf_by_a_step_of_the_l
     assert 0.98 < ratio.max() <= 1 + 1e-13  # nearly attained by a coin toss
     imputed = family.impute(values)
     assert 0.01 < np.max(integrated_cdf_distance(imputed, mu)) <= 1 / 9
-    # A tail's mass is a chord slope of P, which is as uncertain as P over the distance of the knots.
+    # A tail's mass is a chord slope of P, which is as uncertain as P over the distance of the
+    # knots.
     beyond = np.maximum(imputed.atoms - 1, 0) + np.maximum(-imputed.atoms, 0)
     assert (
         np.sum(imputed.probs * beyond, axis=-1) <= 100 * EPS / np.diff(values).min(axis=-1)
@@ -160,10 +166,11 @@ def kappa_step(taus: Any) -> float:
 
 
 def farthest_pair(mu: Particles, family: Expectiles) -> np.ndarray:
-    """The supremum of d(nu, nu') over all distributions with the expectiles of each mu, from P at the knots.
+    """The supremum of d(nu, nu') over all distributions with the expectiles of each mu, from P at
+    the knots.
 
-    Between knots P is below the chord, and above the lines that prolong the neighbouring chords. Below the
-    first knot it can be nearly as large as there, and nearly 0.
+    Between knots P is below the chord, and above the lines that prolong the neighbouring chords.
+    Below the first knot it can be nearly as large as there, and nearly 0.
     """
     taus = np.array(family.taus)
     x = np.asarray(family.evaluate(mu))[:, taus != 0.5] - np.asarray(mu.mean())[:, None]
@@ -181,8 +188,9 @@ def farthest_pair(mu: Particles, family: Expectiles) -> np.ndarray:
 def test_distributions_with_the_same_expectiles_are_near_each_other(
     taus: tuple[float, ...],
 ) -> None:
-    """Step 2: d(mu, nu) <= kappa Delta (e_K - e_1) for *all* pairs, the farthest included, also if levels
-    are not symmetric. For midpoints it is sharp but for a factor of two: the step beyond the last knot is half."""
+    """Step 2: d(mu, nu) <= kappa Delta (e_K - e_1) for *all* pairs, the farthest included, also if
+    levels are not symmetric. For midpoints it is sharp but for a factor of two: the step beyond the
+    last knot is half."""
     family = Expectiles(taus)
     mu = unit_distributions(3)
     values = np.asarray(family.evaluate(mu))
@@ -197,7 +205,9 @@ def test_distributions_with_the_same_expectiles_are_near_each_other(
 @pytest.mark.parametrize("rule", ["exact", "exact-midpoint", "exact-knots", "exact-spline"])
 @pytest.mark.parametrize("taus", [LEVELS[1], LEVELS[5]])
 def test_every_exact_imputation_is_one_of_them(rule: str, taus: tuple[float, ...]) -> None:
-    """Step 2 for our own rules, of which all but exact-knots put atoms beyond the range of the distribution."""
+    """Step 2 for our own rules, of which all but exact-knots put atoms beyond the range of the
+    distribution.
+    """
     family = Expectiles(taus, imputation=rule)
     mu = unit_distributions(4)
     values = np.asarray(family.evaluate(mu))
@@ -238,15 +248,17 @@ def test_expectiles_are_lipschitz_in_the_integrated_cdf(shift: float) -> None:
 
 
 def rare_extremes(gamma: float) -> MDP:
-    """A state that pays -Rmax until it is left, seldom, for endless Rmax or -Rmax: returns in [-1, 1]."""
+    """A state that pays -Rmax until it is left, seldom, for endless Rmax or -Rmax: returns in [-1,
+    1].
+    """
     ways = [(0.98, 0, gamma - 1), (0.015, 1, 0.0), (0.005, 2, 0.0)]
     return MDP.from_lists([[ways], [[(1.0, 1, 1 - gamma)]], [[(1.0, 2, gamma - 1)]]], gamma)
 
 
 @pytest.mark.parametrize("rule", ["exact", "exact-midpoint"])
 def test_the_bound_for_edrl_holds_after_every_sweep(rule: str) -> None:
-    """Equation (2) of docs/edrl-theorem.md, where the default rule never settles and imputes atoms beyond
-    the returns, but learns expectiles within them."""
+    """Equation (2) of docs/edrl-theorem.md, where the default rule never settles and imputes atoms
+    beyond the returns, but learns expectiles within them."""
     gamma, family = 0.9, Expectiles(midpoints(9), imputation=rule)
     taus, mdp = np.array(family.taus), rare_extremes(0.9)
     steps = np.arange(400)
@@ -269,7 +281,9 @@ def test_the_bound_for_edrl_holds_after_every_sweep(rule: str) -> None:
 @pytest.mark.parametrize("taus", [midpoints(41), evenly_spaced(11)])
 @pytest.mark.parametrize("rule", ["exact", "as_samples"])
 def test_no_imputation_learns_the_outermost_level(taus: tuple[float, ...], rule: str) -> None:
-    """The proposition of docs/edrl-theorem.md: two MDPs with the same expectiles at x1 and different ones at x0."""
+    """The proposition of docs/edrl-theorem.md: two MDPs with the same expectiles at x1 and
+    different ones at x0.
+    """
     gamma, family, odds = 0.6, Expectiles(taus, imputation=rule), taus[0] / (1 - taus[0])
     continuous = (
         Particles(np.array([-1.0, 0.0, 1.0]), np.array([odds / 2, 0.5 - odds / 2, 0.5])),
@@ -295,8 +309,9 @@ def test_no_imputation_learns_the_outermost_level(taus: tuple[float, ...], rule:
 @pytest.mark.parametrize("k", [3, 9])
 @pytest.mark.parametrize("gamma", [0.5, 0.9])
 def test_the_older_bound_for_cdrl(k: int, gamma: float) -> None:
-    """Rowland et al. (2018), Proposition 3: the squared supremum-Cramér distance is at most h/(1 - gamma). By
-    Jensen's inequality it bounds the mean error, and Theorem 4.6 is less than half of that where it says anything."""
+    """Rowland et al. (2018), Proposition 3: the squared supremum-Cramér distance is at most h/(1 -
+    gamma). By Jensen's inequality it bounds the mean error, and Theorem 4.6 is less than half of
+    that where it says anything."""
     family = Categorical(np.linspace(-1, 1, k))
     for seed in range(3):
         mdp = garnet(seed, 4, 2, 2, gamma, max_reward=1 - gamma)
@@ -316,8 +331,9 @@ def test_the_older_bound_for_cdrl(k: int, gamma: float) -> None:
 
 @pytest.mark.parametrize("k", [3, 9, 33])
 def test_our_bound_for_cdrl_is_nearly_attained(k: int) -> None:
-    """The return at x2 lies in the middle of a cell and is learnt as its two ends, h/2 away. That at x1 is a
-    support point and is learnt as gamma h/2 away: an error of gamma h/2 in W1, and sqrt(1 - gamma^2) of the bound."""
+    """The return at x2 lies in the middle of a cell and is learnt as its two ends, h/2 away. That
+    at x1 is a support point and is learnt as gamma h/2 away: an error of gamma h/2 in W1, and
+    sqrt(1 - gamma^2) of the bound."""
     gamma, spacing = 0.5, 2 / (k - 1)
     family = Categorical(np.linspace(-1, 1, k))
     there = spacing / 2
@@ -358,7 +374,9 @@ def test_the_uncertainty_covers_a_poor_truth(family: Statistics, truths: dict[in
 
 
 def test_returns_known_exactly() -> None:
-    """Appendix C's example, with its true quantiles -gamma, 0, gamma at x0 and the learnt median -gamma."""
+    """Appendix C's example, with its true quantiles -gamma, 0, gamma at x0 and the learnt median
+    -gamma.
+    """
     mdp, family = qdrl_not_uniform(3, gamma=0.8), Quantiles(3)
     rare, split = (
         mdp.rewards.probs[1, 0, 0].min(),
@@ -386,7 +404,9 @@ def test_returns_known_exactly() -> None:
 
 
 def test_the_mean_is_learnt_exactly_and_has_no_rate(truths: dict[int, Truth]) -> None:
-    """Equation (1): the error is where iteration stops; without a known bracket there is no uncertainty."""
+    """Equation (1): the error is where iteration stops; without a known bracket there is no
+    uncertainty.
+    """
     mdp = garnet(0, 4, 2, 2, 0.8, max_reward=0.2)
     found = approximation_error(mdp, "uniform", Mean(), truth=truths[FINE])
     assert found.error <= 1e-9 / (1 - 0.8)
@@ -420,7 +440,9 @@ def test_decay_of_the_categorical_error(decay: Any) -> None:
 
 
 def test_the_exponent_is_a_least_squares_slope(decay: Any) -> None:
-    """With one MDP it is that of SciPy's regression; with several, the slope of the mean logarithms."""
+    """With one MDP it is that of SciPy's regression; with several, the slope of the mean
+    logarithms.
+    """
     pooled = linregress(np.log(decay.ks), np.log(decay.errors).mean(axis=0))
     assert decay.exponent == pytest.approx(-pooled.slope, rel=1e-12)
     mdp = garnet(0, 4, 2, 2, 0.8, max_reward=0.2)

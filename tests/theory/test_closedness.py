@@ -26,7 +26,9 @@ def atoms_of(mu: Particles) -> Atoms:
 
 
 def backed_up(witness: Witness, mu: Particles) -> Atoms:
-    """The backup of a witness by hand: (atom, probability) of r + gamma z, in the mixture if there is one."""
+    """The backup of a witness by hand: (atom, probability) of r + gamma z, in the mixture if there
+    is one.
+    """
     rest = (
         []
         if witness.rho is None
@@ -70,7 +72,8 @@ def test_moments_are_closed_and_their_bellman_equation_is_binomial(k: int) -> No
     assert found.closed
     assert found.route == "span"
     assert found.witness is None
-    # Least squares solves for the coefficients with a relative error of the condition number times rounding.
+    # Least squares solves for the coefficients with a relative error of the condition number times
+    # rounding.
     nodes = np.cos(np.pi * (np.arange(200) + 0.5) / 200)
     rounding = 100 * EPS * np.linalg.cond(np.vander(nodes, k + 1))
     for r, gamma in [(0.3, 0.7), (-1.7, 0.99), (0.0, 0.5), (2.0, 0.0)]:
@@ -94,7 +97,9 @@ def test_moments_are_closed_and_their_bellman_equation_is_binomial(k: int) -> No
     ],
 )
 def test_any_basis_of_the_moments_is_closed(functions: list[Any]) -> None:
-    """Theorem 4.3: what matters is the span with the constants; the Bellman equation is one of functions."""
+    """Theorem 4.3: what matters is the span with the constants; the Bellman equation is one of
+    functions.
+    """
     found = bellman_closed(functions)
     assert found.closed
     assert found.deviation < 1e-12
@@ -140,8 +145,9 @@ def test_other_expectations_are_not_closed(name: str) -> None:
 
 
 def test_the_witness_is_the_best_one() -> None:
-    """By duality the largest gap is twice the uniform distance of h(r + gamma x) to the span: for h = x^2,
-    r = 1 and gamma = 0.9 that of 1.8 x to span{1, x^2} on the points, the largest of which is cos(pi/2n)."""
+    """By duality the largest gap is twice the uniform distance of h(r + gamma x) to the span: for h
+    = x^2, r = 1 and gamma = 0.9 that of 1.8 x to span{1, x^2} on the points, the largest of which
+    is cos(pi/2n)."""
     found = bellman_closed([np.square], rewards=(1.0,), gammas=(0.9,))
     assert found.points is not None
     assert found.witness is not None
@@ -156,7 +162,9 @@ def test_the_witness_is_the_best_one() -> None:
     [[np.exp], [np.sin, np.cos], [np.exp, lambda x: x * np.exp(x)], [lambda x: x, np.exp]],
 )
 def test_it_is_discounting_that_rules_exponentials_out(functions: list[Any]) -> None:
-    """Engert (1970), in the proof of Theorem 4.3: x^l exp(lambda x) are closed under translation alone."""
+    """Engert (1970), in the proof of Theorem 4.3: x^l exp(lambda x) are closed under translation
+    alone.
+    """
     assert bellman_closed(functions, gammas=(1.0,)).closed
     assert not bellman_closed(functions, gammas=(1.0, 0.9)).closed
 
@@ -250,7 +258,8 @@ def huber_quantiles(taus: tuple[float, ...], kappa: float) -> Callable[[Atoms], 
     [
         (Quantiles(4), quantiles(Quantiles(4).taus), 1e-15),
         (Expectiles((0.1, 0.5, 0.8)), expectiles((0.1, 0.5, 0.8)), 1e-12),
-        # Newton's iteration meets Huber quantiles to tolerance/100 times their size, or the draw is not used.
+        # Newton's iteration meets Huber quantiles to tolerance/100 times their size, or the draw is
+        # not used.
         (HuberQuantiles(2, kappa=0.5), huber_quantiles((0.25, 0.75), 0.5), 2e-11),
     ],
     ids=["quantiles", "expectiles", "huber"],
@@ -268,7 +277,9 @@ def test_quantiles_and_expectiles_are_not_closed(
 
 
 def test_the_mean_is_closed_under_any_name() -> None:
-    """The 1/2-expectile and the first moment are the mean (Section 3.1), also when tried on mixtures."""
+    """The 1/2-expectile and the first moment are the mean (Section 3.1), also when tried on
+    mixtures.
+    """
     for found in (bellman_closed(Expectiles((0.5,))), bellman_closed(Mean(), route="mixtures")):
         assert found.closed
         assert found.route == "mixtures"
@@ -303,8 +314,8 @@ class Extremes(Statistics):
 
 
 def test_closed_statistics_that_are_no_expectations_are_found() -> None:
-    """Theorem 4.3 is about expectations. The range of the return is closed too: min and max of a mixture are
-    those of its parts' minima and maxima."""
+    """Theorem 4.3 is about expectations. The range of the return is closed too: min and max of a
+    mixture are those of its parts' minima and maxima."""
     found = bellman_closed(Extremes())
     assert found.closed
     assert found.deviation < 1e-15
@@ -332,7 +343,9 @@ class MeanAndVariance(Statistics):
 
 
 def test_mean_and_variance_are_closed() -> None:
-    """Section 4.1 (Sobel, 1982): no expectations, but those of a mixture follow from those of its parts."""
+    """Section 4.1 (Sobel, 1982): no expectations, but those of a mixture follow from those of its
+    parts.
+    """
     found = bellman_closed(MeanAndVariance())
     assert (found.closed, found.route) == (True, "mixtures")
 

@@ -74,8 +74,8 @@ def projected(support: tuple[float, ...], mu: Particles) -> np.ndarray:
 
 @pytest.mark.parametrize("support", [SUPPORT, EVEN])
 def test_lemma_3_2_cdrl_learns_statistics(support: tuple[float, ...]) -> None:
-    """Pi_C preserves s_{z_k, z_{k+1}} for k = 1, ..., K - 1 (the proof says K), and they are injective on the
-    grid: imputing from the statistics is the projection of Equation (12)."""
+    """Pi_C preserves s_{z_k, z_{k+1}} for k = 1, ..., K - 1 (the proof says K), and they are
+    injective on the grid: imputing from the statistics is the projection of Equation (12)."""
     family = Categorical(support)
     distributions = random_distributions(
         0, (40,), 12, low=-1.5, high=1.2
@@ -118,7 +118,9 @@ def test_lemma_4_2_moments_are_closed() -> None:
 
 
 def test_theorem_4_3_only_moments_are_closed() -> None:
-    """Closed: the first L moments in any basis. Not closed: anything else, also some of the moments alone."""
+    """Closed: the first L moments in any basis. Not closed: anything else, also some of the moments
+    alone.
+    """
     for closed in (
         [lambda x: x],
         [lambda x: x, lambda x: x + x**2],
@@ -141,7 +143,9 @@ def test_theorem_4_3_only_moments_are_closed() -> None:
 
 
 def test_lemma_4_4_i_cdrl_is_not_closed() -> None:
-    """In two MDPs x1 -> x2, those of Appendix C, the statistics at x2 are equal and those at x1 are not."""
+    """In two MDPs x1 -> x2, those of Appendix C, the statistics at x2 are equal and those at x1 are
+    not.
+    """
     family = Categorical(np.arange(9) / 8)
     values = [
         np.asarray(family.evaluate(exact_returns(cdrl_not_uniform(1, 3, v), 2))) for v in ("A", "B")
@@ -152,9 +156,10 @@ def test_lemma_4_4_i_cdrl_is_not_closed() -> None:
 
 @pytest.mark.parametrize("k", [4])
 def test_lemma_4_4_ii_qdrl_is_not_closed(k: int) -> None:
-    """Equal mid-quantiles at x1 and x2, different 1/(2K)-quantiles at x0: gamma/K and, in the second case,
-    not 3 gamma/(2K) as printed. There F(gamma/(2K)) is 1/(2K) already, so F^-1(1/(2K)) = gamma/(2K); the
-    printed value is the other end of the interval of minimisers of the quantile loss."""
+    """Equal mid-quantiles at x1 and x2, different 1/(2K)-quantiles at x0: gamma/K and, in the
+    second case, not 3 gamma/(2K) as printed. There F(gamma/(2K)) is 1/(2K) already, so F^-1(1/(2K))
+    = gamma/(2K); the printed value is the other end of the interval of minimisers of the quantile
+    loss."""
     gamma, per_level, family, values = 0.8, 9, Quantiles(k), {}
     for variant in ("uniform", "atoms"):
         eta = exact_returns(quantile_not_closed(k, variant, gamma, per_level), 2)  # type: ignore[arg-type]
@@ -178,9 +183,11 @@ def test_lemma_4_4_ii_qdrl_is_not_closed(k: int) -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_lemma_b_1_the_cramer_projection_in_w1(seed: int) -> None:
-    """(i) Pi_C does not expand W1. (ii) It moves a distribution on [z_1, z_K] by at most (z_K - z_1)/(2 (K - 1)).
+    """(i) Pi_C does not expand W1. (ii) It moves a distribution on [z_1, z_K] by at most (z_K -
+    z_1)/(2 (K - 1)).
 
-    (The proof of (i) prints F_{mu_1} - F_{mu_1} for F_{mu_1} - F_{mu_2} and a sum up to K for K - 1.)
+    (The proof of (i) prints F_{mu_1} - F_{mu_1} for F_{mu_1} - F_{mu_2} and a sum up to K for K -
+    1.)
     """
     family = Categorical(EVEN)
     mu, nu = (
@@ -195,8 +202,9 @@ def test_lemma_b_1_the_cramer_projection_in_w1(seed: int) -> None:
 
 
 def test_lemma_b_1_is_sharp_and_its_coupling() -> None:
-    """(ii) is attained in the middle of a bin. The proof's coupling must send Y to l(Y) with probability
-    (u - Y)/(u - l): the printed Z = p l + (1 - p) u needs p ~ Bernoulli((u - Y)/(u - l))."""
+    """(ii) is attained in the middle of a bin. The proof's coupling must send Y to l(Y) with
+    probability (u - Y)/(u - l): the printed Z = p l + (1 - p) u needs p ~ Bernoulli((u - Y)/(u -
+    l))."""
     family = Categorical(EVEN)
     middle = Particles([(EVEN[2] + EVEN[3]) / 2])
     width = EVEN[1] - EVEN[0]
@@ -210,8 +218,8 @@ def test_lemma_b_1_is_sharp_and_its_coupling() -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_lemma_b_2_the_quantile_projection_in_w1(seed: int) -> None:
-    """(i) Pi_W1 moves a distribution of width I by at most I/K; in fact by at most I/(2K), as mid-quantiles halve
-    their cells. (ii) W1(Pi mu, Pi nu) <= W1(mu, nu) + 2 I/K; in fact + I/K."""
+    """(i) Pi_W1 moves a distribution of width I by at most I/K; in fact by at most I/(2K), as
+    mid-quantiles halve their cells. (ii) W1(Pi mu, Pi nu) <= W1(mu, nu) + 2 I/K; in fact + I/K."""
     family, k, width = Quantiles(5), 5, 2.0
     mu, nu = random_distributions(seed, (16,), 6), random_distributions(seed + 1, (16,), 6)
     pi_mu, pi_nu = family.impute(family.evaluate(mu)), family.impute(family.evaluate(nu))
@@ -234,8 +242,9 @@ def test_lemma_b_2_needs_its_second_term() -> None:
 
 @pytest.mark.parametrize(("seed", "gamma"), [(0, 0.5), (1, 0.95)])
 def test_bellman_operators_contract(seed: int, gamma: float) -> None:
-    """Appendix A: T contracts sup-W1 by gamma, Pi_C T the sup-Cramér distance by sqrt(gamma), and Pi_W1 T
-    sup-W_inf by gamma (Dabney et al., 2018), which is why CDRL and QDRL have fixed points."""
+    """Appendix A: T contracts sup-W1 by gamma, Pi_C T the sup-Cramér distance by sqrt(gamma), and
+    Pi_W1 T sup-W_inf by gamma (Dabney et al., 2018), which is why CDRL and QDRL have fixed
+    points."""
     mdp = garnet(seed, 5, 2, 3, gamma)
     one, two = random_distributions(seed, (5, 2), 4), random_distributions(seed + 9, (5, 2), 4)
     backed_up = [exact_backup(mdp, "uniform", eta) for eta in (one, two)]
@@ -255,7 +264,10 @@ CLASS = [(seed, gamma) for gamma in (0.5, 0.8, 0.95) for seed in (0, 1)]
 
 @pytest.fixture(scope="module")
 def measured() -> list[tuple[MDP, Any, float, float]]:
-    """Random MDPs and their true return distributions. Rmax = 1 - gamma puts all returns into [-1, 1]."""
+    """Random MDPs and their true return distributions.
+
+    Rmax = 1 - gamma puts all returns into [-1, 1].
+    """
     found = []
     for seed, gamma in CLASS:
         mdp = garnet(seed, 4, 2, 2, gamma, max_reward=1 - gamma)
@@ -276,7 +288,10 @@ def largest_ratio(measured: list[Any], family: Statistics, bound: Any) -> float:
 
 @pytest.mark.parametrize("k", [2, 5, 33])
 def test_theorem_4_6_cdrl_is_approximately_closed(k: int, measured: list[Any]) -> None:
-    """The error never exceeds gamma / (2 (1 - gamma) (K - 1)). (F^-1 in the proof should read F.)"""
+    """The error never exceeds gamma / (2 (1 - gamma) (K - 1)).
+
+    (F^-1 in the proof should read F.)
+    """
     ratio = largest_ratio(
         measured, Categorical(np.linspace(-1, 1, k)), lambda gamma, _: cdrl_bound(k, gamma)
     )
@@ -296,14 +311,16 @@ def test_theorem_4_7_qdrl_is_approximately_closed(k: int, measured: list[Any]) -
 
 @pytest.mark.parametrize("k", [9])
 def test_edrl_is_approximately_closed(k: int, measured: list[Any]) -> None:
-    """Our bound for exact imputation within the range of returns, of which the paper has no counterpart."""
+    """Our bound for exact imputation within the range of returns, of which the paper has no
+    counterpart.
+    """
     family = Expectiles(midpoints(k), imputation="exact-knots")
     assert largest_ratio(measured, family, lambda gamma, r: edrl_bound(midpoints(k), gamma, r)) <= 1
 
 
 def test_lemma_4_8_i_cdrl_learns_means(measured: list[Any]) -> None:
-    """If the support covers the returns, CDRL's means are exact: x = z_K - (z_K - z_1)/(K - 1) sum_k h_k(x).
-    The proof prints K for K - 1, which fails by up to (z_K - z_1)/K."""
+    """If the support covers the returns, CDRL's means are exact: x = z_K - (z_K - z_1)/(K - 1)
+    sum_k h_k(x). The proof prints K for K - 1, which fails by up to (z_K - z_1)/K."""
     support = np.linspace(-1, 1, 5)
     family = Categorical(support)
     x = np.linspace(-1, 1, 41)
@@ -321,7 +338,9 @@ def test_lemma_4_8_i_cdrl_learns_means(measured: list[Any]) -> None:
 
 @pytest.mark.parametrize("k", [8])
 def test_lemma_4_8_ii_qdrl_does_not_learn_means(k: int) -> None:
-    """Greedy control on the mean of K quantiles takes the second action, with half of the first's mean."""
+    """Greedy control on the mean of K quantiles takes the second action, with half of the first's
+    mean.
+    """
     mdp = quantile_mean_inconsistent(k)
     np.testing.assert_allclose(
         solve_moments(mdp, 0, 1)[0, :, 0], [1 / (4 * k), 1 / (8 * k)], rtol=1e-13
@@ -332,9 +351,10 @@ def test_lemma_4_8_ii_qdrl_does_not_learn_means(k: int) -> None:
 
 
 def test_section_4_3_edrl_learns_means() -> None:
-    """The 1/2-expectile is learnt exactly, whatever the other statistics and the imputation are, if only the
-    imputed distribution has that mean: even a point mass there will do. Samples in the place of expectiles
-    will not: their average is not the 1/2-expectile unless the other expectiles lie evenly around it."""
+    """The 1/2-expectile is learnt exactly, whatever the other statistics and the imputation are, if
+    only the imputed distribution has that mean: even a point mass there will do. Samples in the
+    place of expectiles will not: their average is not the 1/2-expectile unless the other expectiles
+    lie evenly around it."""
     mdp = garnet(3, 4, 2, 2, 0.9)
     exact = solve_moments(mdp, "uniform", 1)[..., 0]
 
@@ -349,9 +369,10 @@ def test_section_4_3_edrl_learns_means() -> None:
 
 @pytest.mark.parametrize(("m", "depth"), [(1, 3), (1, 8), (2, 8)])
 def test_appendix_c_cdrl_statistics_do_not_converge_uniformly(m: int, depth: int) -> None:
-    """One statistic at x1 is learnt as 1 / (2 (2^m + 1)) for rho_A and rho_B alike, at every depth L > m + 1.
-    That is right for rho_B; for rho_A it is 0, so the largest error does not vanish, but the mean error does.
-    The printed values hold for m >= 1 ("for some k" there means m); for m = 0 both statistics are 1/4."""
+    """One statistic at x1 is learnt as 1 / (2 (2^m + 1)) for rho_A and rho_B alike, at every depth
+    L > m + 1. That is right for rho_B; for rho_A it is 0, so the largest error does not vanish, but
+    the mean error does. The printed values hold for m >= 1 ("for some k" there means m); for m = 0
+    both statistics are 1/4."""
     family = Categorical(np.arange(2**depth + 1) / 2**depth)
     index, wrong = 2 ** (depth - 1), 1 / (2 * (2**m + 1))
     rounding = 8 * EPS * 2**depth  # gamma z is rounded, and the slope of h is 2^depth
@@ -366,8 +387,8 @@ def test_appendix_c_cdrl_statistics_do_not_converge_uniformly(m: int, depth: int
 
 @pytest.mark.parametrize("k", [3, 41])
 def test_appendix_c_quantiles_do_not_converge_uniformly(k: int) -> None:
-    """For every odd K, QDRL learns the median -gamma at x0 where it is 0. ("epsilon << 1" must be below about
-    1/(6K).)"""
+    """For every odd K, QDRL learns the median -gamma at x0 where it is 0. ("epsilon << 1" must be
+    below about 1/(6K).)"""
     mdp, gamma = qdrl_not_uniform(k, gamma=0.8), 0.8
     learnt, exact = (
         dp.evaluate(mdp, 0, Quantiles(k)).values,

@@ -21,7 +21,15 @@ def test_mypy_refuses_every_form_of_the_type_error() -> None:
 
 
 def test_pyright_refuses_every_form_of_the_type_error() -> None:
-    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, str(FILE)]
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "--outputjson",
+        "--pythonpath",
+        sys.executable,
+        str(FILE),
+    ]
     found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     try:
         diagnostics = json.loads(found.stdout)["generalDiagnostics"]

@@ -13,18 +13,23 @@ from edrl.core.statistics import Statistics
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A name, what makes its statistics and imputation from a size and a range, and the paper's size."""
+    """A name, what makes its statistics and imputation from a size and a range, and the paper's
+    size.
+    """
 
     name: str
     where: str  # in the paper
-    size: int  # the number of statistics (of support points, for categorical ones) if none is asked for
+    # The number of statistics (of support points, for categorical ones) if none is asked for.
+    size: int
     build: Callable[[int, tuple[float, float]], Statistics]
     needs_range: bool = False
 
     def __call__(
         self, size: int | None = None, support: tuple[float, float] | None = None
     ) -> Statistics:
-        """The algorithm with `size` statistics; `support` = (low, high) is the range of categorical ones."""
+        """The algorithm with `size` statistics; `support` = (low, high) is the range of categorical
+        ones.
+        """
         size = self.size if size is None else check_count("size", size, 1)
         if self.needs_range and support is None:
             raise fail(
@@ -35,8 +40,9 @@ class Algorithm:
         return self.build(size, (0.0, 0.0) if support is None else support)
 
 
-# What a network puts out is inconsistent by more than the last Newton steps are worth: twelve come near the residual of
-# a hundred in a third of the time, which every update pays (`python -m benchmarks imputation`).
+# What a network puts out is inconsistent by more than the last Newton steps are worth: twelve come
+# near the residual of a hundred in a third of the time, which every update pays (`python -m
+# benchmarks imputation`).
 _QUICK = MaximumEntropy(grid=32, iterations=12)
 
 
@@ -47,7 +53,8 @@ def _categorical(size: int, support: tuple[float, float]) -> Statistics:
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        # Tabular. EDRL and Huber-QDRL-imputation have imputations of our own; the paper's have names of their own.
+        # Tabular. EDRL and Huber-QDRL-imputation have imputations of our own; the paper's have
+        # names of their own.
         Algorithm("CDRL", "Section 2.2", 51, _categorical, needs_range=True),
         Algorithm("QDRL", "Section 2.2", 11, lambda k, _: Quantiles(k)),
         Algorithm(

@@ -1,4 +1,6 @@
-"""Checks of what users hand in: every message names the argument, the value and what would be right."""
+"""Checks of what users hand in: every message names the argument, the value and what would be
+right.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +12,8 @@ import numpy as np
 def fail(argument: str, value: object, right: str) -> ValueError:
     """The error for a bad `argument`, ready to be raised.
 
-    `right` says what would be right ("it must be at least 1"), or what is wrong ("there is no such directory").
+    `right` says what would be right ("it must be at least 1"), or what is wrong ("there is no such
+    directory").
     """
     if right.startswith("it must "):
         return ValueError(f"{argument} {right.removeprefix('it ')}, got {value!r}")
@@ -58,7 +61,9 @@ def check_directory(argument: str, path: Path) -> None:
 def check_increasing(
     argument: str, values: Sequence[float], low: float, high: float
 ) -> tuple[float, ...]:
-    """A non-empty, strictly increasing sequence of finite numbers strictly between `low` and `high`."""
+    """A non-empty, strictly increasing sequence of finite numbers strictly between `low` and
+    `high`.
+    """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise fail(argument, values, "it must be a non-empty one-dimensional sequence of numbers")

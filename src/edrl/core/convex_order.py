@@ -9,7 +9,8 @@ from edrl.core.particles import Particles
 def quantile_bracket(
     taus: np.ndarray, lower: Particles, upper: Particles, means: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The least and greatest quantiles of distributions between `lower` and `upper`, which share the `means`.
+    """The least and greatest quantiles of distributions between `lower` and `upper`, which share
+    the `means`.
 
     A quantile minimises P(x) - tau x, so it is not where the lower P exceeds the least upper one.
     """
@@ -17,7 +18,8 @@ def quantile_bracket(
     minima = np.asarray(integrated_cdf(upper, best)) - taus * best  # [S, A, K]
     knots = np.sort(np.asarray(lower.settled().atoms), axis=-1)  # [S, A, n]
     integrals = np.asarray(integrated_cdf(lower, knots))
-    # Level by level: for all at once [S, A, K, n] would take a thousand times the memory of the answer.
+    # Level by level: for all at once [S, A, K, n] would take a thousand times the memory of the
+    # answer.
     before, after = -minima / taus, (minima + means[..., None]) / (1 - taus)
     ends = [
         _where_below(knots, integrals - tau * knots, minima[..., k], before[..., k], after[..., k])
@@ -34,7 +36,8 @@ def _where_below(
     before: np.ndarray,
     after: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Between which places [S, A] a convex function, linear between knots [S, A, n], is not above a bound [S, A].
+    """Between which places [S, A] a convex function, linear between knots [S, A, n], is not above a
+    bound [S, A].
 
     `before` and `after` are those places if they lie to the left and to the right of all knots.
     """

@@ -1,7 +1,9 @@
-"""Distances between distributions (Wasserstein, Cramér, Kolmogorov-Smirnov) and errors of statistics.
+"""Distances between distributions (Wasserstein, Cramér, Kolmogorov-Smirnov) and errors of
+statistics.
 
-All are exact, by sorting and prefix sums, on `Particles` whose batch axes broadcast and whose numbers of
-atoms may differ. Only differences of atoms enter, so a large common offset costs no digits.
+All are exact, by sorting and prefix sums, on `Particles` whose batch axes broadcast and whose
+numbers of atoms may differ. Only differences of atoms enter, so a large common offset costs no
+digits.
 """
 
 import math
@@ -21,8 +23,8 @@ from edrl.core.types import Array, Atoms, Float, Int, Numbers
 def wasserstein(mu: Particles, nu: Particles, p: float = 1.0) -> Numbers:
     """W_p [...] for p in [1, inf]: the L^p norm of the difference of the two quantile functions.
 
-    For p > 1 it is ill-conditioned in the probabilities: mass m moved by d costs m^(1/p) * d. So mass that
-    the rounding of sums of probabilities alone could have moved is left out.
+    For p > 1 it is ill-conditioned in the probabilities: mass m moved by d costs m^(1/p) * d. So
+    mass that the rounding of sums of probabilities alone could have moved is left out.
     """
     if not p >= 1:
         raise fail("p", p, "it must be a number of at least 1, or infinity")
@@ -82,7 +84,9 @@ def integrated_cdf_distance(mu: Particles, nu: Particles) -> Numbers:
 def supremum(
     metric: Callable[..., Numbers], mu: Particles, nu: Particles, **options: float
 ) -> Float[jax.Array, ""]:
-    """The supremum of `metric(mu, nu, **options)` over the batch, as over state-actions in Appendix A.2."""
+    """The supremum of `metric(mu, nu, **options)` over the batch, as over state-actions in Appendix
+    A.2.
+    """
     return jnp.max(metric(mu, nu, **options))
 
 
@@ -116,7 +120,9 @@ def _spread(shape: tuple[int, ...], *arrays: Array) -> list[jax.Array]:
 
 
 def _cdf_difference(mu: Particles, nu: Particles) -> tuple[Atoms, Atoms]:
-    """F - G to the right of all atoms of both but the last [..., n + m - 1], and the gaps to the next one."""
+    """F - G to the right of all atoms of both but the last [..., n + m - 1], and the gaps to the
+    next one.
+    """
     shape = _batch_shape("nu", mu.shape, nu.shape)
     mu, nu = mu.settled(), nu.settled()
     atoms = jnp.concatenate(_spread(shape, mu.atoms, nu.atoms), axis=-1)
@@ -126,7 +132,9 @@ def _cdf_difference(mu: Particles, nu: Particles) -> tuple[Atoms, Atoms]:
 
 
 def _monotone_coupling(mu: Particles, nu: Particles) -> tuple[Atoms, Atoms]:
-    """|F^{-1} - G^{-1}| on each stretch of levels on which both are constant [..., n + m], and its length."""
+    """|F^{-1} - G^{-1}| on each stretch of levels on which both are constant [..., n + m], and its
+    length.
+    """
     shape = _batch_shape("nu", mu.shape, nu.shape)
     mu, nu = mu.sorted(), nu.sorted()
     levels = [jnp.cumsum(probs, axis=-1) for probs in _spread(shape, mu.probs, nu.probs)]

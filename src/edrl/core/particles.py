@@ -1,4 +1,6 @@
-"""`Particles`: a finite weighted distribution on the line, the only form in which samples exist here."""
+"""`Particles`: a finite weighted distribution on the line, the only form in which samples exist
+here.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,14 +17,16 @@ from edrl.core.jit import jit
 from edrl.core.precision import as_float, is_concrete
 from edrl.core.types import Array, Atoms, Float, Int, Key, Numbers
 
-Index = int | slice | EllipsisType | None | Array
+Index = int | np.integer | slice | EllipsisType | None | Array
 
 
 class Particles(eqx.Module):
-    """The distribution `sum_i probs[i] * delta(atoms[i])`, or a batch of them along the leading axes.
+    """The distribution `sum_i probs[i] * delta(atoms[i])`, or a batch of them along the leading
+    axes.
 
-    Atoms need not be sorted or distinct. Atoms of probability zero are padding: nothing computed here depends on
-    where they lie. `probs` may be left out (equal weights) and may have fewer leading axes than `atoms`.
+    Atoms need not be sorted or distinct. Atoms of probability zero are padding: nothing computed
+    here depends on where they lie. `probs` may be left out (equal weights) and may have fewer
+    leading axes than `atoms`.
     """
 
     atoms: Float[Array, "*batch n"]
@@ -75,7 +79,9 @@ class Particles(eqx.Module):
         return (self[i] for i in range(self.shape[0]))
 
     def push(self, reward: ArrayLike, gamma: ArrayLike) -> "Particles":
-        """The distribution of `reward + gamma * Z`: the pushforward through f_{r,gamma} of Equation (3)."""
+        """The distribution of `reward + gamma * Z`: the pushforward through f_{r,gamma} of Equation
+        (3).
+        """
         atoms = jnp.asarray(reward)[..., None] + jnp.asarray(gamma)[..., None] * self.atoms
         return Particles(atoms, jnp.broadcast_to(self.probs, atoms.shape))
 
@@ -145,7 +151,9 @@ class Particles(eqx.Module):
 
     @jit
     def settled(self) -> "Particles":
-        """The same distributions with padding moved onto the most probable atom, where it does no harm."""
+        """The same distributions with padding moved onto the most probable atom, where it does no
+        harm.
+        """
         return Particles(jnp.where(self.probs > 0, self.atoms, self._mode()), self.probs)
 
     @jit
@@ -158,8 +166,9 @@ class Particles(eqx.Module):
     def merged(self, tolerance: float = 0.0) -> "Particles":
         """Sorted, with each run of atoms at most `tolerance` apart gathered at its barycentre.
 
-        Shapes are kept, so that this jits: the runs come first, then the largest atom with probability zero.
-        Mean preserving; atoms further than `tolerance` from their neighbours stay as they are, to the bit.
+        Shapes are kept, so that this jits: the runs come first, then the largest atom with
+        probability zero. Mean preserving; atoms further than `tolerance` from their neighbours stay
+        as they are, to the bit.
         """
         check_number("tolerance", tolerance, low=0.0)
         ordered = self.sorted()
@@ -168,12 +177,13 @@ class Particles(eqx.Module):
 
     @jit(static="n")
     def compressed(self, n: int) -> "Particles":
-        """At most `n` atoms: neighbours are gathered at their barycentres, so the mean is kept exactly.
+        """At most `n` atoms: neighbours are gathered at their barycentres, so the mean is kept
+        exactly.
 
-        Atom i belongs to the cell `floor(n * u)`, where u averages its mid-level of probability and its
-        relative place between the extremes. If the first and last atoms of a cell are `a` apart in level and
-        `b` in place, gathering it costs at most (max - min) * a * b in W1. As a + b <= 2 / n, that is at most
-        (max - min) / n^2 a cell and (max - min) / n in all.
+        Atom i belongs to the cell `floor(n * u)`, where u averages its mid-level of probability and
+        its relative place between the extremes. If the first and last atoms of a cell are `a` apart
+        in level and `b` in place, gathering it costs at most (max - min) * a * b in W1. As a + b <=
+        2 / n, that is at most (max - min) / n^2 a cell and (max - min) / n in all.
         """
         n = check_count("n", n, 1)
         ordered = self.sorted()
@@ -195,8 +205,8 @@ class Particles(eqx.Module):
 def level_rounding(levels: Atoms) -> float:
     """How far prefix sums `levels [..., n]` of n probabilities may be from where they belong.
 
-    Prefix sums are formed in trees of depth 2 * log2(n). Each step rounds by eps / 2, and so may have each
-    probability and whatever the sum is compared with; twice that is on the safe side.
+    Prefix sums are formed in trees of depth 2 * log2(n). Each step rounds by eps / 2, and so may
+    have each probability and whatever the sum is compared with; twice that is on the safe side.
     """
     return 2 * (1 + math.log2(levels.shape[-1])) * float(jnp.finfo(levels.dtype).eps)
 
@@ -258,7 +268,8 @@ def _gather(ordered: Particles, cell: Int[Array, "*batch n"], n: int) -> Particl
     onto = jnp.zeros((*ordered.shape, n), atoms.dtype)
     index = (*jnp.indices(cell.shape, sparse=True)[:-1], cell)
     count = jnp.zeros(onto.shape, int).at[index].add(1)
-    # Where a cell begins, or, if it is empty, the next one: so the result is sorted, and the sums stay small.
+    # Where a cell begins, or, if it is empty, the next one: so the result is sorted, and the sums
+    # stay small.
     first = jnp.minimum(jnp.cumsum(count, axis=-1) - count, ordered.size - 1)
     start = jnp.take_along_axis(atoms, first, axis=-1)
     mass = onto.at[index].add(probs)

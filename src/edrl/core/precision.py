@@ -1,7 +1,9 @@
-"""Float64 is entered at the doors of the tabular wing and of theory; everywhere else JAX's own rules hold.
+"""Float64 is entered at the doors of the tabular wing and of theory; everywhere else JAX's own
+rules hold.
 
-JAX computes in float32 unless `jax_enable_x64` is set. The core is plain JAX: the same call gives the same dtype with
-and without `jit`. Functions decorated with `in_float64` switch to float64 for as long as they run.
+JAX computes in float32 unless `jax_enable_x64` is set. The core is plain JAX: the same call gives
+the same dtype with and without `jit`. Functions decorated with `in_float64` switch to float64 for
+as long as they run.
 """
 
 import functools

@@ -1,7 +1,8 @@
 """Risk measures: what one may prefer to the mean when actions are compared (higher is better).
 
-A risk measure is a record that maps `Particles [..., n]` to numbers [...], so that `jnp.argmax(risk(mu), axis=-1)` is
-a rule for choosing actions. Any function of this kind may be used in its place.
+A risk measure is a record that maps `Particles [..., n]` to numbers [...], so that
+`jnp.argmax(risk(mu), axis=-1)` is a rule for choosing actions. Any function of this kind may be
+used in its place.
 """
 
 import abc
@@ -54,7 +55,8 @@ class ExpectedReturn(Risk):
 
 
 class CVaR(Risk):
-    """The mean of the worst share `alpha` of outcomes, (1 / alpha) * integral of F^{-1} over (0, alpha].
+    """The mean of the worst share `alpha` of outcomes, (1 / alpha) * integral of F^{-1} over (0,
+    alpha].
 
     Coherent; alpha = 1 is the mean, and alpha -> 0 the worst outcome.
     """

@@ -1,4 +1,6 @@
-"""`Statistics`: what a family of K statistics must know, and what it gets for free (Section 3 of the paper)."""
+"""`Statistics`: what a family of K statistics must know, and what it gets for free (Section 3 of
+the paper).
+"""
 
 import abc
 import dataclasses
@@ -26,27 +28,34 @@ from edrl.core.types import (
 )
 
 Imputation: TypeAlias = Callable[["Statistics", ValuesLike], Particles]
-"""An imputation Psi (Definition 3.4): from a family and its values [..., K] to `Particles [..., n]`."""
+"""An imputation Psi (Definition 3.4): from a family and its values [..., K] to `Particles [...,
+n]`.
+"""
 
 
 class Statistics(eqx.Module):
-    """A family of K statistics s_1, ..., s_K of a distribution (Definition 3.1) and a way to impute from them.
+    """A family of K statistics s_1, ..., s_K of a distribution (Definition 3.1) and a way to impute
+    from them.
 
-    Values are plain arrays [..., K]; samples are `Particles`. The two are different types on purpose: the
-    "type error" of Section 3.1 must be asked for by name (`imputation=as_samples`).
+    Values are plain arrays [..., K]; samples are `Particles`. The two are different types on
+    purpose: the "type error" of Section 3.1 must be asked for by name (`imputation=as_samples`).
 
-    To add a family, write a class with `size`, `evaluate` and `loss` and a static field `imputation`; override
-    `mean` if the values give it directly. A family is a record of data, and a pytree: its arrays (levels, say)
-    may be traced. Whatever is no number, and every whole number, is a static field.
+    To add a family, write a class with `size`, `evaluate` and `loss` and a static field
+    `imputation`; override `mean` if the values give it directly. A family is a record of data, and
+    a pytree: its arrays (levels, say) may be traced. Whatever is no number, and every whole number,
+    is a static field.
     """
 
     imputation: eqx.AbstractVar[Imputation]
 
     own_imputations: ClassVar[Mapping[str, Imputation]] = {}
-    """Imputations by name that are made for this family alone; those for all are in `IMPUTATIONS`."""
+    """Imputations by name that are made for this family alone; those for all are in `IMPUTATIONS`.
+    """
 
     def __check_init__(self) -> None:
-        """Refuse fields that `jax.jit` could not trace, or would trace although shapes depend on them."""
+        """Refuse fields that `jax.jit` could not trace, or would trace although shapes depend on
+        them.
+        """
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             data = isinstance(value, eqx.Module) or not (
@@ -71,13 +80,15 @@ class Statistics(eqx.Module):
     def loss(self, values: ValuesLike, target: Particles) -> Numbers:
         """A loss [...], the sum over k of L_k(values_k; target).
 
-        It is affine in the target and minimised at `evaluate(target)`, as Section 3.4 asks for unbiased
-        stochastic updates.
+        It is affine in the target and minimised at `evaluate(target)`, as Section 3.4 asks for
+        unbiased stochastic updates.
         """
 
     @property
     def encodes_mean(self) -> bool:
-        """Whether the values determine the expected return, whatever distribution is imputed (Section 4.3)."""
+        """Whether the values determine the expected return, whatever distribution is imputed
+        (Section 4.3).
+        """
         return False
 
     @jit
@@ -92,11 +103,15 @@ class Statistics(eqx.Module):
 
     @jit
     def residual(self, values: ValuesLike) -> Values:
-        """`evaluate(impute(values)) - values`: how far the imputed distribution is from what was asked."""
+        """`evaluate(impute(values)) - values`: how far the imputed distribution is from what was
+        asked.
+        """
         return self.evaluate(self.impute(values)) - self.check_values(values)
 
     def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
-        """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the M-estimator's score."""
+        """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the
+        M-estimator's score.
+        """
         values, atoms = self.check_values(values), jnp.asarray(atoms)
         # A gradient has the shape of the values: axes that only the atoms have must be theirs, too.
         batch = jnp.broadcast_shapes(values.shape[:-1], atoms.shape[:-1])
@@ -110,21 +125,24 @@ class Statistics(eqx.Module):
         return jax.vmap(at_one_atom, in_axes=(None, -1), out_axes=-1)(values, atoms)
 
     def numpy_score(self, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """The scores [K, n] of one row as a function of atoms [n], on the host: for SciPy's solvers.
+        """The scores [K, n] of one row as a function of atoms [n], on the host: for SciPy's
+        solvers.
 
         A family may offer it in plain NumPy, which is far faster for such small arrays.
         """
         return lambda atoms: np.asarray(self.score(values, atoms))
 
     def features(self, x: AtomsLike) -> Scores | None:
-        """The functions h_k at points x, [..., K, n], if the statistics are expectations E[h_k(Z)]; else None."""
+        """The functions h_k at points x, [..., K, n], if the statistics are expectations E[h_k(Z)];
+        else None.
+        """
         return None
 
     def places(self, values: ValuesLike) -> Float[jax.Array, "*batch m"]:
         """Places [..., m] on the axis of returns that the values speak of.
 
-        `MaximumEntropy` puts its atoms around them. M-estimators are such places themselves; for others they
-        may be thresholds, or a mean and what is around it.
+        `MaximumEntropy` puts its atoms around them. M-estimators are such places themselves; for
+        others they may be thresholds, or a mean and what is around it.
         """
         raise TypeError(
             f"MaximumEntropy must know which places on the axis of returns the statistics of {type(self).__name__}"
@@ -138,10 +156,11 @@ class Statistics(eqx.Module):
     def bracket(
         self, lower: Particles, upper: Particles, mean: NumbersLike
     ) -> tuple[ValuesLike, ValuesLike] | None:
-        """The least and greatest values [..., K] of distributions between two others in the convex order.
+        """The least and greatest values [..., K] of distributions between two others in the convex
+        order.
 
-        P(x) = E[(x - Z)+] lies between those of `lower` and `upper`, which share the `mean`. None where nobody
-        has worked it out.
+        P(x) = E[(x - Z)+] lies between those of `lower` and `upper`, which share the `mean`. None
+        where nobody has worked it out.
         """
         return None
 
@@ -197,7 +216,9 @@ def check_family(family: object) -> None:
 
 
 def expect(target: Particles, losses: Scores) -> Numbers:
-    """The expectation [...] under `target [..., n]` of per-atom losses [..., K, n], summed over statistics."""
+    """The expectation [...] under `target [..., n]` of per-atom losses [..., K, n], summed over
+    statistics.
+    """
     return jnp.sum(_weighted(losses, target.probs[..., None, :]), axis=(-2, -1))
 
 
@@ -209,8 +230,9 @@ def expect_with_score(
 ) -> Numbers:
     """As `expect`, for losses [..., K, n] whose derivatives in the values, `scores`, are known.
 
-    Both are summed over the atoms in one pass, so that the gradient costs nothing more: for 201 values and atoms
-    that halves the time. Targets are not differentiated, as Section 3.4 has it, and second derivatives are zero.
+    Both are summed over the atoms in one pass, so that the gradient costs nothing more: for 201
+    values and atoms that halves the time. Targets are not differentiated, as Section 3.4 has it,
+    and second derivatives are zero.
     """
     probs = target.probs[..., None, :]
     losses, scores, probs = jax.lax.stop_gradient((losses, scores, probs))

@@ -1,7 +1,7 @@
 """Shapes that annotations name.
 
-Axes have the same names everywhere: `*batch` for any number of leading axes, `K` for statistics, `n`
-for atoms. Results are JAX arrays; arguments (`...Like`) may be NumPy arrays as well.
+Axes have the same names everywhere: `*batch` for any number of leading axes, `K` for statistics,
+`n` for atoms. Results are JAX arrays; arguments (`...Like`) may be NumPy arrays as well.
 """
 
 from typing import TypeAlias

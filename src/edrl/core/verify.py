@@ -16,19 +16,21 @@ class Verified(NamedTuple):
     """What was found about a family that keeps its contract."""
 
     residual: float
-    """The largest `|evaluate(impute(values)) - values|` on statistics of random distributions, each in units of the
-    largest value it has there: about 0 if imputation is exact, large if values are taken for samples or imputation does
-    not converge."""
+    """The largest `|evaluate(impute(values)) - values|` on statistics of random distributions, each
+    in units of the largest value it has there: about 0 if imputation is exact, large if values are
+    taken for samples or imputation does not converge."""
 
 
 @in_float64
 def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
-    """Check a family on random distributions of about this `scale`; a `ValueError` says what is wrong.
+    """Check a family on random distributions of about this `scale`; a `ValueError` says what is
+    wrong.
 
-    Shapes and batches; that `loss` is least at `evaluate`, for which it is the loss (Section 3.4), and affine in its
-    target, without which sampled updates are biased; the score of an `MEstimator`, which is 0 at q = z and increases in
-    q; that `impute` gives finite atoms for any values; and `mean`, where the values are said to encode it. How far
-    imputation is from exact is in what is returned.
+    Shapes and batches; that `loss` is least at `evaluate`, for which it is the loss (Section 3.4),
+    and affine in its target, without which sampled updates are biased; the score of an
+    `MEstimator`, which is 0 at q = z and increases in q; that `impute` gives finite atoms for any
+    values; and `mean`, where the values are said to encode it. How far imputation is from exact is
+    in what is returned.
     """
     check_family(family)
     rng = np.random.default_rng(seed)
@@ -124,7 +126,8 @@ def _check_mean(family: Statistics, values: np.ndarray, mu: Particles) -> None:
     means = np.asarray(family.mean(values))
     _check_shape("mean(values)", means, (_ROWS,))
     if family.encodes_mean:
-        # Of the distribution, or of the imputed one: categorical statistics see no more than lies on their support.
+        # Of the distribution, or of the imputed one: categorical statistics see no more than lies
+        # on their support.
         size = 1e-6 * np.abs(np.asarray(mu.atoms)).max(axis=-1)
         off = [np.abs(means - np.asarray(nu.mean())) > size for nu in (mu, family.impute(values))]
         if (off[0] & off[1]).any():

@@ -24,8 +24,8 @@ _GRACE = 30.0  # seconds that a worker stays after it has been told to end
 class OverProcesses:
     """Deals the rows of an array out to processes: `OverProcesses(4)(function, rows)`.
 
-    The answer is the same as that of one process. The first call starts the processes, which takes seconds, and
-    they stay for later ones.
+    The answer is the same as that of one process. The first call starts the processes, which takes
+    seconds, and they stay for later ones.
     """
 
     processes: int
@@ -71,7 +71,8 @@ def _begin_worker() -> None:
 def _end_later() -> None:
     """A system that ends all processes of a job leaves them some time.
 
-    The parent needs this worker to reach a point at which it can save. When the parent ends, so does this one.
+    The parent needs this worker to reach a point at which it can save. When the parent ends, so
+    does this one.
     """
     later = threading.Timer(_GRACE, os._exit, (1,))
     later.daemon = True

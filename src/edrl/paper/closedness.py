@@ -140,7 +140,7 @@ def _moments(seed: int, atoms: int) -> Table:
     eta = Particles(rng.uniform(-1, 1, (4, 2, 5)), rng.dirichlet(np.ones(5), (4, 2)))
     family = Moments(ORDERS)
     one_step = np.abs(
-        family.evaluate(exact_backup(mdp, policy, eta)) - _binomial(mdp, family.evaluate(eta))
+        family.evaluate(exact_backup(mdp, policy, eta)) - _binomial(mdp, np.asarray(family.evaluate(eta)))
     )
     truth = return_distributions(mdp, policy, atoms=atoms)
     solved = np.abs(solve_moments(mdp, policy, ORDERS) - truth.values(family))

@@ -167,6 +167,11 @@ def _updates() -> Table:
     values = clean + _NOISES[-1] * np.ptp(clean, axis=-1, keepdims=True) * rng.normal(
         size=clean.shape
     )
+    with jax.enable_x64(False):  # as deep agents compute
+        return _timed_updates(batch, family, values)
+
+
+def _timed_updates(batch: Batch, family: Expectiles, values: np.ndarray) -> Table:
     calls = {
         _QR: (_updater(preset("minatar", agent="qr-dqn", size=200), batch), 20),
         _ER: (_updater(preset("minatar", agent="er-dqn"), batch), 20),
@@ -175,9 +180,8 @@ def _updates() -> Table:
     for call, _ in calls.values():
         call()  # compiles
     found = []
-    for number in range(
-        _ROUNDS
-    ):  # rivals take turns, so that what else the machine does meets them all
+    for number in range(_ROUNDS):
+        # Rivals take turns, so that what else the machine does meets them all.
         for name, (call, repeat) in calls.items():
             begin = time.perf_counter()
             for _ in range(repeat):

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import jax
-
 import edrl
 from edrl.paper import EXPERIMENTS
 from edrl.paper.experiment import SECTIONS, Experiment
@@ -130,7 +128,7 @@ def _work(part: str, out: Path, full: bool, measured: bool) -> Part:
     kept = out / "data" / name
     if measured:
         begin = time.perf_counter()
-        with interruptible(), jax.enable_x64(True):
+        with interruptible():
             tables = experiment.measure(
                 full, lambda fraction, note: report_progress(name, fraction, note)
             )

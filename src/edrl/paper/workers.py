@@ -69,6 +69,7 @@ def _begin(messages: Any, cache: Path, threads: int) -> None:
     if threads == 1:
         flags = os.environ.get("XLA_FLAGS", "")
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_parallel_codegen_split_count=1".strip()
+    jax.config.update("jax_enable_x64", True)  # experiments compare numbers to all their digits
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends an idle worker

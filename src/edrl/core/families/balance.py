@@ -1,4 +1,6 @@
-"""Where two piecewise linear functions balance: the closed form behind expectiles and Huber quantiles."""
+"""Where two piecewise linear functions balance: the closed form behind expectiles and Huber
+quantiles.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +13,14 @@ _search = jnp.vectorize(lambda share, taus: jnp.searchsorted(share, taus), signa
 def balance_point(
     knots: Atoms, below: Atoms, above: Atoms, taus: Float[Array, "*rows K"], rounding: float = 0.0
 ) -> Values:
-    """The smallest q [..., K] with (1 - tau) below(q) >= tau above(q), for each tau in `taus [..., K]`.
+    """The smallest q [..., K] with (1 - tau) below(q) >= tau above(q), for each tau in `taus [...,
+    K]`.
 
-    `below` grows from 0 and `above` falls to 0 along the sorted `knots [..., n]`, both linearly in between: the
-    expected (possibly capped) distances to the atoms below and above q. Their share below/(below + above) grows
-    with q whatever tau is. So one binary search in it finds the gap, and in the gap the equation is linear.
-    `rounding` is how far the share may be from its true value: a share that close to tau counts as tau.
+    `below` grows from 0 and `above` falls to 0 along the sorted `knots [..., n]`, both linearly in
+    between: the expected (possibly capped) distances to the atoms below and above q. Their share
+    below/(below + above) grows with q whatever tau is. So one binary search in it finds the gap,
+    and in the gap the equation is linear. `rounding` is how far the share may be from its true
+    value: a share that close to tau counts as tau.
     """
     n = knots.shape[-1]
     batch = jnp.broadcast_shapes(knots.shape[:-1], taus.shape[:-1])

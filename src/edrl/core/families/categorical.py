@@ -1,4 +1,6 @@
-"""The statistics that CDRL learns (Lemma 3.2): cumulative probabilities, softened between support points."""
+"""The statistics that CDRL learns (Lemma 3.2): cumulative probabilities, softened between support
+points.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -29,7 +31,9 @@ from edrl.core.types import (
 
 
 def projected(family: Statistics, values: ValuesLike) -> Particles:
-    """Impute the distribution on the support whose cumulative probabilities are the values (Example 3.5)."""
+    """Impute the distribution on the support whose cumulative probabilities are the values (Example
+    3.5).
+    """
     if not isinstance(family, Categorical):
         right = f"it is made for Categorical, not for {type(family).__name__}"
         raise fail("imputation", "categorical", right)
@@ -37,10 +41,11 @@ def projected(family: Statistics, values: ValuesLike) -> Particles:
 
 
 class Categorical(Statistics):
-    """E[h_{z_k, z_{k+1}}(Z)] for consecutive points of `support` (z_1 < ... < z_m): K = m - 1 values.
+    """E[h_{z_k, z_{k+1}}(Z)] for consecutive points of `support` (z_1 < ... < z_m): K = m - 1
+    values.
 
-    They are the cumulative probabilities of the Cramér projection of the distribution onto the support
-    (Equation (12)), so they and the m probabilities determine each other.
+    They are the cumulative probabilities of the Cramér projection of the distribution onto the
+    support (Equation (12)), so they and the m probabilities determine each other.
     """
 
     support: Float[Array, " m"]
@@ -77,7 +82,9 @@ class Categorical(Statistics):
 
     @jit
     def loss(self, values: ValuesLike, target: Particles) -> Numbers:
-        """The expected squared distance of each value to h(Z): up to a constant, the squared Cramér distance."""
+        """The expected squared distance of each value to h(Z): up to a constant, the squared Cramér
+        distance.
+        """
         values, target = self.check_values(values), check_samples(target)
         return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
 
@@ -126,7 +133,9 @@ class Categorical(Statistics):
         return -jnp.sum(wanted * jax.nn.log_softmax(jnp.asarray(outputs), axis=-1), axis=-1)
 
     def _widths(self, dtype: np.dtype) -> jax.Array:
-        """The distances [K] between support points, rounded once: in float32 two large points may be one."""
+        """The distances [K] between support points, rounded once: in float32 two large points may
+        be one.
+        """
         widths = (
             np.diff(self.support)
             if isinstance(self.support, np.ndarray)

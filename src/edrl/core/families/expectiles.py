@@ -21,19 +21,19 @@ from edrl.core.types import AtomsLike, Numbers, NumbersLike, Scores, Taus, Value
 
 @dataclass(frozen=True)
 class ExactExpectiles:
-    """Exact expectile imputation; `rule` chooses F at a knot, which is free between its two chord slopes.
+    """Exact expectile imputation; `rule` chooses F at a knot, which is free between its two chord
+    slopes.
 
-    midpoint: halfway, each jump is split evenly between its two gaps. Between the outermost knots this P is the
-    middle between the greatest and the least one possible.
-    knots: on a chord, so that atoms sit on the knots.
-    gaps: the derivative of the parabola through three knots, which is what spreading each jump with the largest
-    entropy between the middles of its gaps gives.
-    spline: the slopes of a monotone C1 spline (Fritsch and Butland, 1984) of E[(x - Z)+] below the mean and of
-    E[(Z - x)+] above it.
-    pairs: halfway, and in the tails as the outermost parabola but no further; the two shares that meet in a gap
-    stay apart, each as if spread evenly from its own knot to where they meet: 2K atoms. This is the best by far,
-    less than half of the next rule's error in dynamic programming on MDPs that it was not chosen on
-    (`paper/levels.py`), except where there are only two knots or one: there it is the midpoint.
+    midpoint: halfway, each jump is split evenly between its two gaps. Between the outermost knots
+    this P is the middle between the greatest and the least one possible. knots: on a chord, so that
+    atoms sit on the knots. gaps: the derivative of the parabola through three knots, which is what
+    spreading each jump with the largest entropy between the middles of its gaps gives. spline: the
+    slopes of a monotone C1 spline (Fritsch and Butland, 1984) of E[(x - Z)+] below the mean and of
+    E[(Z - x)+] above it. pairs: halfway, and in the tails as the outermost parabola but no further;
+    the two shares that meet in a gap stay apart, each as if spread evenly from its own knot to
+    where they meet: 2K atoms. This is the best by far, less than half of the next rule's error in
+    dynamic programming on MDPs that it was not chosen on (`paper/levels.py`), except where there
+    are only two knots or one: there it is the midpoint.
     """
 
     rule: Rule = "pairs"
@@ -52,11 +52,13 @@ class ExactExpectiles:
 
 
 class Expectiles(LevelStatistics):
-    """The tau-expectiles of a distribution, imputed exactly and in closed form unless told otherwise.
+    """The tau-expectiles of a distribution, imputed exactly and in closed form unless told
+    otherwise.
 
-    `taus` are the levels, or their number: then they run from 0.01 to 0.99 as in ER-DQN. Levels may be traced, or
-    a row for each example. `mean_at` is the place of the level 1/2, whose expectile is the mean. It is found where
-    the levels are known; of traced ones it must be said, or they count as levels without 1/2.
+    `taus` are the levels, or their number: then they run from 0.01 to 0.99 as in ER-DQN. Levels may
+    be traced, or a row for each example. `mean_at` is the place of the level 1/2, whose expectile
+    is the mean. It is found where the levels are known; of traced ones it must be said, or they
+    count as levels without 1/2.
     """
 
     taus: Taus
@@ -84,7 +86,9 @@ class Expectiles(LevelStatistics):
 
     @jit
     def evaluate(self, mu: Particles) -> Values:
-        """Exact, by sorting and prefix sums: tau E[(Z-e)+] = (1-tau) E[(e-Z)+] is linear between two atoms."""
+        """Exact, by sorting and prefix sums: tau E[(Z-e)+] = (1-tau) E[(e-Z)+] is linear between
+        two atoms.
+        """
         mu = check_samples(mu).sorted()
         gaps = jnp.diff(mu.atoms, axis=-1)
         start = jnp.zeros_like(mu.atoms[..., :1])
@@ -109,7 +113,9 @@ class Expectiles(LevelStatistics):
 
     @jit
     def mean(self, values: ValuesLike) -> Numbers:
-        """The 1/2-expectile where there is one (Section 4.3), otherwise the imputed distribution's mean."""
+        """The 1/2-expectile where there is one (Section 4.3), otherwise the imputed distribution's
+        mean.
+        """
         if self.mean_at is None:
             return self.impute(values).mean()
         return self.check_values(values)[..., self.mean_at]
@@ -130,7 +136,8 @@ class Expectiles(LevelStatistics):
     def numpy_score(self, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Equation (7) for one row on the host.
 
-        SciPy's solvers call it hundreds of times a row, so all that does not depend on the atoms is done once.
+        SciPy's solvers call it hundreds of times a row, so all that does not depend on the atoms is
+        done once.
         """
         taus, places = np.asarray(self.taus)[:, None], np.asarray(values)[:, None]
         above, below = -2 * taus, -2 * (1 - taus)
@@ -143,7 +150,9 @@ class Expectiles(LevelStatistics):
 
 
 def _place_of_half(taus: Taus, said: int | None) -> int | None:
-    """Where the level 1/2 is: looked up where the levels are known and shared by all rows, else as it was said."""
+    """Where the level 1/2 is: looked up where the levels are known and shared by all rows, else as
+    it was said.
+    """
     if not isinstance(taus, np.ndarray) or taus.ndim > 1:
         return said
     nearest = int(np.argmin(np.abs(taus - 0.5)))

@@ -37,8 +37,8 @@ def evenly_spaced(k: int) -> tuple[float, ...]:
 def levels_for(taus: TausLike, spread: Callable[[int], tuple[float, ...]]) -> Taus:
     """Levels given one by one, or their number, which `spread` turns into levels.
 
-    Levels that are known are checked, and kept on the host in float64. Traced ones, and rows of levels [..., K]
-    for each example, are taken as they are.
+    Levels that are known are checked, and kept on the host in float64. Traced ones, and rows of
+    levels [..., K] for each example, are taken as they are.
     """
     if isinstance(taus, int | float | np.number) and float(taus).is_integer():
         return np.array(spread(int(taus)))  # 11.0 is a number of levels, too

@@ -17,9 +17,11 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
 class MEstimator(Statistics):
-    """Statistics q_k that solve E[psi_k(q_k; Z)] = 0 for a score psi that increases in q and has its zero at q = z.
+    """Statistics q_k that solve E[psi_k(q_k; Z)] = 0 for a score psi that increases in q and has
+    its zero at q = z.
 
-    A subclass gives `size` and `score`; evaluation, loss, mean and a maximum-entropy imputation come for free.
+    A subclass gives `size` and `score`; evaluation, loss, mean and a maximum-entropy imputation
+    come for free.
     """
 
     imputation: Imputation = eqx.field(static=True, default=MaximumEntropy(), kw_only=True)
@@ -30,7 +32,9 @@ class MEstimator(Statistics):
 
     @jit
     def evaluate(self, mu: Particles) -> Values:
-        """By bisection between the extreme atoms, to the last bit: a general score has no closed form."""
+        """By bisection between the extreme atoms, to the last bit: a general score has no closed
+        form.
+        """
         mu = check_samples(mu)
         real = mu.probs > 0
         low = jnp.min(jnp.where(real, mu.atoms, jnp.inf), axis=-1, keepdims=True)
@@ -55,7 +59,9 @@ class MEstimator(Statistics):
 
     @jit
     def loss(self, values: ValuesLike, target: Particles) -> Numbers:
-        """The score's integral from z to the value (32-point Gauss), with the score itself as its gradient."""
+        """The score's integral from z to the value (32-point Gauss), with the score itself as its
+        gradient.
+        """
         values, target = self.check_values(values), check_samples(target)
         fixed = jax.lax.stop_gradient(values)
         area = self._integral(fixed, target.atoms)

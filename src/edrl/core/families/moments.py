@@ -1,4 +1,6 @@
-"""The mean and the first K moments: up to linear maps, the only Bellman closed expectations (Theorem 4.3)."""
+"""The mean and the first K moments: up to linear maps, the only Bellman closed expectations
+(Theorem 4.3).
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -81,7 +83,9 @@ class Moments(Statistics):
 
 
 class Mean(Statistics):
-    """The expected return alone: classical reinforcement learning (Equation (1)), imputed by a point mass."""
+    """The expected return alone: classical reinforcement learning (Equation (1)), imputed by a
+    point mass.
+    """
 
     imputation: Imputation = eqx.field(static=True)
 

@@ -31,7 +31,9 @@ from edrl.core.types import (
 
 
 def cells(family: Statistics, values: ValuesLike) -> Particles:
-    """Impute quantiles: each weighs the levels nearer to its own than to its neighbours' (Example 3.5)."""
+    """Impute quantiles: each weighs the levels nearer to its own than to its neighbours' (Example
+    3.5).
+    """
     if not isinstance(family, Quantiles | HuberQuantiles):
         right = f"it is made for Quantiles and HuberQuantiles, not for {type(family).__name__}"
         raise fail("imputation", "quantile", right)
@@ -70,12 +72,13 @@ class Quantiles(LevelStatistics):
 
 
 class HuberQuantiles(LevelStatistics):
-    """Minimisers of the Huber-quantile loss of width `kappa` (Equation (11)), which QR-DQN really learns.
+    """Minimisers of the Huber-quantile loss of width `kappa` (Equation (11)), which QR-DQN really
+    learns.
 
-    The loss is not divided by kappa: H_kappa(u) = u^2/2 up to kappa, kappa (|u| - kappa/2) beyond. With
-    `acts_by_average` the average of the values stands for the expected return, as in QR-DQN. Huber quantiles do not
-    determine the mean: that of the imputed distribution needs an imputation for every action, and is no nearer
-    where values are as noisy as a network's.
+    The loss is not divided by kappa: H_kappa(u) = u^2/2 up to kappa, kappa (|u| - kappa/2) beyond.
+    With `acts_by_average` the average of the values stands for the expected return, as in QR-DQN.
+    Huber quantiles do not determine the mean: that of the imputed distribution needs an imputation
+    for every action, and is no nearer where values are as noisy as a network's.
     """
 
     taus: Taus
@@ -99,10 +102,11 @@ class HuberQuantiles(LevelStatistics):
 
     @jit
     def evaluate(self, mu: Particles) -> Values:
-        """Exact: tau E[min((Z-q)+, kappa)] = (1-tau) E[min((q-Z)+, kappa)] is linear between z and z +- kappa.
+        """Exact: tau E[min((Z-q)+, kappa)] = (1-tau) E[min((q-Z)+, kappa)] is linear between z and
+        z +- kappa.
 
-        Where kappa is next to nothing beside the spread of the atoms, z +- kappa have few digits of it left: there,
-        the quantile, which is within kappa.
+        Where kappa is next to nothing beside the spread of the atoms, z +- kappa have few digits of
+        it left: there, the quantile, which is within kappa.
         """
         mu = check_samples(mu).sorted()
         middle = mu.size // 2
@@ -116,7 +120,8 @@ class HuberQuantiles(LevelStatistics):
         def cdf(x: jax.Array) -> jax.Array:
             return jnp.take_along_axis(levels, _count_up_to(atoms, x), axis=-1)
 
-        # The slopes of both sides on each gap are probabilities of windows, exactly 0 where no atom is near.
+        # The slopes of both sides on each gap are probabilities of windows, exactly 0 where no atom
+        # is near.
         rising = (cdf(centres) - cdf(centres - kappa)) * gaps
         falling = (cdf(centres + kappa) - cdf(centres)) * gaps
         below = jnp.concatenate([start, jnp.cumsum(rising, axis=-1)], axis=-1)
@@ -141,7 +146,9 @@ class HuberQuantiles(LevelStatistics):
 
     @jit
     def mean(self, values: ValuesLike) -> Numbers:
-        """The average of the values if that is what is acted on, otherwise the imputed distribution's mean."""
+        """The average of the values if that is what is acted on, otherwise the imputed
+        distribution's mean.
+        """
         if self.acts_by_average:
             return jnp.mean(self.check_values(values), axis=-1)
         return self.impute(values).mean()

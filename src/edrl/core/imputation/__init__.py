@@ -28,11 +28,15 @@ IMPUTATIONS: dict[str, Imputation] = {
     "scipy-root": ScipyRoot(),
     "scipy-minimize": ScipyMinimize(),
 }
-"""Imputations by name, for every family; some families have others of their own (`own_imputations`)."""
+"""Imputations by name, for every family; some families have others of their own
+(`own_imputations`).
+"""
 
 
 def find_imputation(given: str | Imputation, own: Mapping[str, Imputation]) -> Imputation:
-    """An imputation by name, or the function itself; `own` are those of the family besides `IMPUTATIONS`."""
+    """An imputation by name, or the function itself; `own` are those of the family besides
+    `IMPUTATIONS`.
+    """
     if isinstance(given, str):
         known = {**IMPUTATIONS, **own}
         if given not in known:

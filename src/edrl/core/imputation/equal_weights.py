@@ -1,4 +1,6 @@
-"""The paper's own imputation: equally weighted samples by nonlinear least squares (Equations (7) and (8))."""
+"""The paper's own imputation: equally weighted samples by nonlinear least squares (Equations (7)
+and (8)).
+"""
 
 import functools
 from collections.abc import Callable
@@ -21,25 +23,29 @@ _PROBE = (
 
 @dataclass(frozen=True)
 class EqualWeights:
-    """N equally weighted atoms z that minimise `sum_k (mean_n psi_k(values_k; z_n))^2`, Equation (8).
+    """N equally weighted atoms z that minimise `sum_k (mean_n psi_k(values_k; z_n))^2`, Equation
+    (8).
 
-    The paper calls this problem convex in z. It is not in general: a score may bend either way, its square
-    does, and the atoms may be permuted, so what comes back is a *local* minimiser, reached from the values.
-    Nor need the minimum be zero: an atom weighs at least 1/N, so most expectiles of unequally weighted
-    distributions are out of reach, which is what `residual` shows.
+    The paper calls this problem convex in z. It is not in general: a score may bend either way, its
+    square does, and the atoms may be permuted, so what comes back is a *local* minimiser, reached
+    from the values. Nor need the minimum be zero: an atom weighs at least 1/N, so most expectiles
+    of unequally weighted distributions are out of reach, which is what `residual` shows.
 
-    The solver is a Levenberg-Marquardt iteration that minds kinks. Scores of expectiles and Huber quantiles
-    are bent at the values themselves, and good solutions rest on these bends, where one derivative does not
-    exist and plain Newton steps stall. So each atom is probed to its left and to its right: it moves along
-    the side that descends, and rests if neither does. The probe narrows while no step succeeds; rounds are
-    repeated from the widest probe as long as they gain one per cent. On random expectiles with K = 3 to 21 the
-    objective is at most that of SciPy's BFGS on 84 to 100 % of the rows, at about a hundredth of the time.
+    The solver is a Levenberg-Marquardt iteration that minds kinks. Scores of expectiles and Huber
+    quantiles are bent at the values themselves, and good solutions rest on these bends, where one
+    derivative does not exist and plain Newton steps stall. So each atom is probed to its left and
+    to its right: it moves along the side that descends, and rests if neither does. The probe
+    narrows while no step succeeds; rounds are repeated from the widest probe as long as they gain
+    one per cent. On random expectiles with K = 3 to 21 the objective is at most that of SciPy's
+    BFGS on 84 to 100 % of the rows, at about a hundredth of the time.
     """
 
     samples: int | None = None
     """N, the number of atoms; None for as many as there are statistics, as in the paper."""
     iterations: int = 100
-    """The most steps that are taken; all rows of a batch stop as soon as each of them has converged."""
+    """The most steps that are taken; all rows of a batch stop as soon as each of them has
+    converged.
+    """
 
     def __post_init__(self) -> None:
         if self.samples is not None:
@@ -56,7 +62,10 @@ class EqualWeights:
 
 
 class _Step(NamedTuple):
-    """Where the solver is. Atoms are in units of half the range of the values, around its middle."""
+    """Where the solver is.
+
+    Atoms are in units of half the range of the values, around its middle.
+    """
 
     atoms: jax.Array  # [N]
     scores: jax.Array  # [K, N], in units of the largest at the start
@@ -157,7 +166,9 @@ def _improve(score: Callable[[jax.Array], jax.Array], at: _Step) -> _Step:
 def _descending_side(
     score: Callable[[jax.Array], jax.Array], at: _Step
 ) -> tuple[jax.Array, jax.Array]:
-    """The gradient [N] and the Jacobian [K, N], each atom's on the side on which the objective descends."""
+    """The gradient [N] and the Jacobian [K, N], each atom's on the side on which the objective
+    descends.
+    """
     residual = jnp.sum(at.scores, axis=-1)
     left = (at.scores - score(at.atoms - at.probe)) / at.probe
     right = (score(at.atoms + at.probe) - at.scores) / at.probe

@@ -1,15 +1,18 @@
-"""Exact expectile imputation in closed form: expectiles are points of the integrated CDF, imputing is interpolating.
+"""Exact expectile imputation in closed form: expectiles are points of the integrated CDF, imputing
+is interpolating.
 
-Let P(x) = E[(x - Z)+], the integrated CDF: convex, with slope F in [0, 1], asymptotic to 0 on the left and to
-x - m on the right, m = E[Z]. The first-order condition of the tau-expectile e (Equation (7)) reads
+Let P(x) = E[(x - Z)+], the integrated CDF: convex, with slope F in [0, 1], asymptotic to 0 on the
+left and to x - m on the right, m = E[Z]. The first-order condition of the tau-expectile e (Equation
+(7)) reads
 
     P(e) = tau (e - m) / (2 tau - 1)    for tau != 1/2,    and    m = e_{1/2}.
 
-So K expectiles are the mean and K-1 points ("knots") on the graph of P, and any convex function through the knots
-with the right asymptotes is the integrated CDF of a distribution with exactly those expectiles. Its slope jumps
-are the masses: a jump d at a knot may stay there or be shared between the two neighbouring gaps; the shares that
-meet in a gap may move towards each other, or meet at their barycentre, which leaves P at the knots as it was. K
-atoms, or a pair for each; no iteration.
+So K expectiles are the mean and K-1 points ("knots") on the graph of P, and any convex function
+through the knots with the right asymptotes is the integrated CDF of a distribution with exactly
+those expectiles. Its slope jumps are the masses: a jump d at a knot may stay there or be shared
+between the two neighbouring gaps; the shares that meet in a gap may move towards each other, or
+meet at their barycentre, which leaves P at the knots as it was. K atoms, or a pair for each; no
+iteration.
 
 Values that are the expectiles of no distribution are repaired first; the mean is always kept.
 """
@@ -27,7 +30,9 @@ from edrl.core.types import Array, Float, ValuesLike
 Rule: TypeAlias = Literal["midpoint", "knots", "gaps", "spline", "pairs"]
 
 NEAR_HALF = 2.0**-28
-"""A level this close to 1/2, |2 tau - 1|, says nothing but the mean: beyond it P would be all rounding error."""
+"""A level this close to 1/2, |2 tau - 1|, says nothing but the mean: beyond it P would be all
+rounding error.
+"""
 
 _APART = (
     3**-0.5
@@ -37,9 +42,11 @@ _APART = (
 def impute_expectiles(
     values: jax.Array, taus: Float[Array, " K"], mean_at: int | None, rule: Rule = "pairs"
 ) -> Particles:
-    """A distribution with the expectiles `values [..., K]` at `taus [K]`: K atoms (K+1 without a mean) or pairs.
+    """A distribution with the expectiles `values [..., K]` at `taus [K]`: K atoms (K+1 without a
+    mean) or pairs.
 
-    `mean_at` is the place of the level 1/2; without one, the mean is chosen among those that are possible.
+    `mean_at` is the place of the level 1/2; without one, the mean is chosen among those that are
+    possible.
     """
     taus = jnp.asarray(taus, values.dtype)
     if values.shape[-1] == 1:
@@ -49,8 +56,8 @@ def impute_expectiles(
     else:
         mean, knots, taus = values[..., mean_at], _without(values, mean_at), _without(taus, mean_at)
 
-    # A quarter of the values cannot overflow when subtracted; powers of two scale without rounding, so nothing below
-    # depends on the units of the return.
+    # A quarter of the values cannot overflow when subtracted; powers of two scale without rounding,
+    # so nothing below depends on the units of the return.
     centre = mean[..., None] / 4
     x = knots / 4 - centre
     scale = _power_of_two(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
@@ -91,7 +98,8 @@ def _interpolate(
     if (
         rule == "pairs" and x.shape[-1] > 2
     ):  # of two knots, nearly all mass is in the tails: measured worse there
-        # Each share turns back towards where it came from. A tail is as long beyond its atom as before it.
+        # Each share turns back towards where it came from. A tail is as long beyond its atom as
+        # before it.
         first = jnp.concatenate([2 * tail_left - x[..., :1], x], axis=-1)
         last = jnp.concatenate([x, 2 * tail_right - x[..., -1:]], axis=-1)
         pairs = [atoms - _APART * (atoms - first), atoms + _APART * (last - atoms)]
@@ -109,8 +117,9 @@ def _interpolate(
 def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: float) -> _Curve:
     """The knots as they are where they lie on a convex function, and repaired where they do not.
 
-    `reach` bounds how far beyond the outermost knot an atom may lie. Consistent values ask for more only if they
-    carry no digits about the tail; inconsistent ones would otherwise send an atom to infinity.
+    `reach` bounds how far beyond the outermost knot an atom may lie. Consistent values ask for more
+    only if they carry no digits about the tail; inconsistent ones would otherwise send an atom to
+    infinity.
     """
     side = jnp.sign(taus - 0.5)
     p_ratio, q_ratio = taus / _twice_from_half(taus), (1 - taus) / _twice_from_half(taus)
@@ -132,17 +141,22 @@ def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: f
 
 
 def _twice_from_half(taus: jax.Array) -> jax.Array:
-    """2 tau - 1, kept away from 0: P / x at a knot is tau / (2 tau - 1), (P - x) / x is (1 - tau) / (2 tau - 1)."""
+    """2 tau - 1, kept away from 0: P / x at a knot is tau / (2 tau - 1), (P - x) / x is (1 - tau) /
+    (2 tau - 1).
+    """
     distance = 2 * taus - 1
     least = float(jnp.finfo(taus.dtype).eps) ** 0.5 / 4
     return jnp.where(distance < 0, jnp.minimum(distance, -least), jnp.maximum(distance, least))
 
 
 def _share_to_the_left(x: jax.Array, slopes: jax.Array, side: jax.Array, rule: Rule) -> jax.Array:
-    """The share of each knot's jump that goes to the gap on its left: where F lies between the two chords."""
+    """The share of each knot's jump that goes to the gap on its left: where F lies between the two
+    chords.
+    """
     n = x.shape[-1]
     if rule == "knots" and n > 1:
-        # Outer jumps go outward, where the tails need mass; all others then fall on knots by themselves.
+        # Outer jumps go outward, where the tails need mass; all others then fall on knots by
+        # themselves.
         return jnp.where(jnp.arange(n) < n // 2, 1.0, 0.0).astype(x.dtype)
     half = jnp.full_like(x, 0.5)
     if rule == "midpoint" or n <= 2:
@@ -150,13 +164,15 @@ def _share_to_the_left(x: jax.Array, slopes: jax.Array, side: jax.Array, rule: R
     gaps = jnp.diff(x, axis=-1)
     inner = _share(gaps[..., :-1], gaps[..., 1:])
     if rule == "pairs":
-        # The parabola's slope at its outer ends, but at least half of the outer chord's mass goes to the tail.
+        # The parabola's slope at its outer ends, but at least half of the outer chord's mass goes
+        # to the tail.
         jumps = jnp.diff(slopes, axis=-1)
         left = 1 - _at_most_half(inner[..., 0] * jumps[..., 1], jumps[..., 0])
         right = _at_most_half((1 - inner[..., -1]) * jumps[..., -2], jumps[..., -1])
         return half.at[..., 0].set(left).at[..., -1].set(right)
     if rule == "spline":
-        # A weighted harmonic mean of the two chords' masses below (beyond the mean: above) is nearer to the smaller.
+        # A weighted harmonic mean of the two chords' masses below (beyond the mean: above) is
+        # nearer to the smaller.
         below = side[1:-1] < 0
         one, other = slopes[..., 1:-2], slopes[..., 2:-1]
         one, other = jnp.where(below, one, 1 - one), jnp.where(below, other, 1 - other)
@@ -187,10 +203,12 @@ def _without(x: jax.Array, place: int) -> jax.Array:
 
 
 def feasible_mean(values: ValuesLike, taus: Float[Array, " K"]) -> jax.Array:
-    """The mean [...] when no tau is 1/2 (K >= 2): the middle of the interval that convexity leaves for it.
+    """The mean [...] when no tau is 1/2 (K >= 2): the middle of the interval that convexity leaves
+    for it.
 
-    The knots' heights P_i(m) are affine in m, so every condition on the chord slopes, 0 <= s_1 <= ... <= 1, is one
-    linear inequality in m. Bounds are loosened by their own rounding error, so that a well-determined one decides.
+    The knots' heights P_i(m) are affine in m, so every condition on the chord slopes, 0 <= s_1 <=
+    ... <= 1, is one linear inequality in m. Bounds are loosened by their own rounding error, so
+    that a well-determined one decides.
     """
     values, taus = jnp.sort(jnp.asarray(values), axis=-1), jnp.asarray(taus, values.dtype)
     # Work around the values next to the mean: small numbers, no digits lost to an offset.

@@ -1,9 +1,11 @@
-"""Values that are the expectiles of no distribution, such as a network's, and a convex function near their knots.
+"""Values that are the expectiles of no distribution, such as a network's, and a convex function
+near their knots.
 
-Two are at hand: the greatest convex minorant, which one low knot pulls down everywhere, and one that moves each knot,
-from the outermost inward, no further than those outside it ask for. Of all mixtures of the two, that of least squares
-is taken. (Near the mean a small error of an expectile is a large one of P. Of values of which a few are in disorder
-there, the minorant alone would make a point mass.)
+Two are at hand: the greatest convex minorant, which one low knot pulls down everywhere, and one
+that moves each knot, from the outermost inward, no further than those outside it ask for. Of all
+mixtures of the two, that of least squares is taken. (Near the mean a small error of an expectile is
+a large one of P. Of values of which a few are in disorder there, the minorant alone would make a
+point mass.)
 
 Here x are the knots, centred at the mean, p = P(x) and q = P(x) - x: see `exact_expectiles`.
 """
@@ -28,12 +30,14 @@ def chord_slopes(x: jax.Array, p: jax.Array, q: jax.Array, reach: float) -> jax.
 def repaired(
     x: jax.Array, p: jax.Array, q: jax.Array, taus: jax.Array, num_below: int | None, reach: float
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """P at the first knot, P - x at the last, and the slopes [..., n+1] of a convex function near the knots.
+    """P at the first knot, P - x at the last, and the slopes [..., n+1] of a convex function near
+    the knots.
 
     `num_below` is how many of the taus are below 1/2, if that is known before the numbers are.
     """
     low, near = _minorant(x, p, q, taus, reach), _outside_in(x, p, q, taus, num_below, reach)
-    # What an error of the expectile makes of P, if F is tau there: it is expectiles whose squares are to be least.
+    # What an error of the expectile makes of P, if F is tau there: it is expectiles whose squares
+    # are to be least.
     weight = jnp.square((1 - 2 * taus) / (2 * taus * (1 - taus)))
     across = near - low
     length = jnp.sum(weight * across * across, axis=-1, keepdims=True)
@@ -50,12 +54,16 @@ def repaired(
 
 
 def _by_side(left: jax.Array, right: jax.Array, taus: jax.Array) -> jax.Array:
-    """Entries of one array left of the mean, of another right of it: P and P - x are small there, with all digits."""
+    """Entries of one array left of the mean, of another right of it: P and P - x are small there,
+    with all digits.
+    """
     return jnp.where(taus < 0.5, left, right)
 
 
 def _minorant(x: jax.Array, p: jax.Array, q: jax.Array, taus: jax.Array, reach: float) -> jax.Array:
-    """The greatest convex minorant with the lines that reach the asymptotes: P left of the mean, P - x right of it."""
+    """The greatest convex minorant with the lines that reach the asymptotes: P left of the mean, P
+    - x right of it.
+    """
     n = x.shape[-1]
     vertex = _lower_hull(lax.stop_gradient(x), lax.stop_gradient(p), lax.stop_gradient(q), reach)
     before, after = _neighbours(vertex)
@@ -79,9 +87,11 @@ def _minorant(x: jax.Array, p: jax.Array, q: jax.Array, taus: jax.Array, reach: 
 def _outside_in(
     x: jax.Array, p: jax.Array, q: jax.Array, taus: jax.Array, num_below: int | None, reach: float
 ) -> jax.Array:
-    """Each knot moved, from the outermost inward, to where those outside it leave room for a convex function.
+    """Each knot moved, from the outermost inward, to where those outside it leave room for a convex
+    function.
 
-    The left side is told by P, the right side by P - x, both against the distance from the mean: so they are one case.
+    The left side is told by P, the right side by P - x, both against the distance from the mean: so
+    they are one case.
     """
     n = x.shape[-1]
     rounds = n if num_below is None else max(num_below, n - num_below)
@@ -90,8 +100,8 @@ def _outside_in(
     largest = jnp.maximum(jnp.max(depths, axis=0), jnp.max(heights, axis=0))
 
     def asymptote(outer: int, inner: int) -> _Outer:
-        """Where the tail ends at the latest: as far out as the two outermost knots ask for, if they do, or a few times
-        the size of them all."""
+        """Where the tail ends at the latest: as far out as the two outermost knots ask for, if they
+        do, or a few times the size of them all."""
         run, rise = depths[outer] - depths[inner], heights[inner] - heights[outer]
         asked = rise * reach > heights[outer] * run
         tail = jnp.where(asked, heights[outer] * run / jnp.where(asked, rise, 1), 0)
@@ -130,7 +140,9 @@ class _Knot(NamedTuple):
 
 
 class _Outer(NamedTuple):
-    """A side's innermost point so far: its distance from the mean, the height there, and the slope that led to it."""
+    """A side's innermost point so far: its distance from the mean, the height there, and the slope
+    that led to it.
+    """
 
     depth: jax.Array
     height: jax.Array
@@ -150,7 +162,8 @@ class _Outer(NamedTuple):
         most = self.height + run * (other.height + other.depth - self.height) / jnp.where(
             width > 0, width, 1
         )
-        # Where rounding leaves no room between the two, the chord decides: lines would carry the error outward.
+        # Where rounding leaves no room between the two, the chord decides: lines would carry the
+        # error outward.
         height = jnp.minimum(jnp.maximum(height, least), most)
         slope = jnp.where(run > 0, (height - self.height) / jnp.where(run > 0, run, 1), self.slope)
         return _Outer(
@@ -161,7 +174,9 @@ class _Outer(NamedTuple):
 
 
 def _neighbours(keep: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """For each knot the index of the last kept one at or before it (-1: none) and of the first at or after (n)."""
+    """For each knot the index of the last kept one at or before it (-1: none) and of the first at
+    or after (n).
+    """
     n = keep.shape[-1]
     index = jnp.arange(n)
     before = lax.cummax(jnp.where(keep, index, -1), axis=keep.ndim - 1)
@@ -170,10 +185,11 @@ def _neighbours(keep: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _lower_hull(x: jax.Array, p: jax.Array, q: jax.Array, reach: float) -> jax.Array:
-    """Which knots are vertices of the greatest convex minorant with the two asymptotes: a mask [..., n].
+    """Which knots are vertices of the greatest convex minorant with the two asymptotes: a mask
+    [..., n].
 
-    A knot above the chord of its neighbours is no vertex, whatever else is; so all such knots go at once, and
-    again until none is left. Consistent values need no pass, others about log n.
+    A knot above the chord of its neighbours is no vertex, whatever else is; so all such knots go at
+    once, and again until none is left. Consistent values need no pass, others about log n.
     """
     n = x.shape[-1]
 

@@ -11,20 +11,22 @@ from edrl.core.types import ValuesLike
 
 
 def gauss_quadrature(values: ValuesLike) -> Particles:
-    """n = ceil((K + 1) / 2) atoms with the raw moments E[Z], ..., E[Z^K] (values [..., K]), by Golub and Welsch.
+    """n = ceil((K + 1) / 2) atoms with the raw moments E[Z], ..., E[Z^K] (values [..., K]), by
+    Golub and Welsch.
 
-    The n atoms have 2n - 1 moments. For even K there is one moment to spare: the last diagonal coefficient
-    of the Jacobi matrix is then the mean of those before it, so that K = 2 gives mean - std and mean + std.
+    The n atoms have 2n - 1 moments. For even K there is one moment to spare: the last diagonal
+    coefficient of the Jacobi matrix is then the mean of those before it, so that K = 2 gives mean -
+    std and mean + std.
 
-    Total: where moments stop being those of any distribution (or of any with more atoms), the quadrature stops
-    too, with fewer atoms that have the moments before; the rest have probability zero. A variance that is not
-    positive gives a point mass. The mean is always met.
+    Total: where moments stop being those of any distribution (or of any with more atoms), the
+    quadrature stops too, with fewer atoms that have the moments before; the rest have probability
+    zero. A variance that is not positive gives a point mass. The mean is always met.
 
-    Conditioning: atoms and weights are an ill-conditioned function of raw moments, but their moments come back.
-    Measured on random distributions on [-1, 1] with 2 to 200 atoms: in float64 to 1e-8 of E|Z|^k for all up to
-    K = 21 (for 98 % at K = 31), in float32 to 1e-4 up to K = 11. Shifted by 10, where all but the leading digits
-    of a raw moment only repeat the mean, to 1e-9 up to K = 13; of a k-th *central* moment such input never held
-    more than eps (|mean| / std)^k.
+    Conditioning: atoms and weights are an ill-conditioned function of raw moments, but their
+    moments come back. Measured on random distributions on [-1, 1] with 2 to 200 atoms: in float64
+    to 1e-8 of E|Z|^k for all up to K = 21 (for 98 % at K = 31), in float32 to 1e-4 up to K = 11.
+    Shifted by 10, where all but the leading digits of a raw moment only repeat the mean, to 1e-9 up
+    to K = 13; of a k-th *central* moment such input never held more than eps (|mean| / std)^k.
     """
     values = jnp.asarray(values)
     mean, std, moments, rounding = _standardise(values)
@@ -51,7 +53,9 @@ def _powers(base: jax.Array, most: int) -> jax.Array:
 
 
 def _standardise(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """The mean, the standard deviation, and moments 0..K of (Z - mean) / std with a bound of their rounding."""
+    """The mean, the standard deviation, and moments 0..K of (Z - mean) / std with a bound of their
+    rounding.
+    """
     size, dtype = values.shape[-1], values.dtype
     mean = values[..., 0]
     if size == 1:
@@ -61,7 +65,8 @@ def _standardise(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, ja
             _powers(jnp.zeros_like(mean), 1),
             jnp.zeros((*mean.shape, 2), dtype),
         )
-    # In units of a power of two near sqrt(E[Z^2]): exact, and nothing that is sane overflows from here on.
+    # In units of a power of two near sqrt(E[Z^2]): exact, and nothing that is sane overflows from
+    # here on.
     square = values[..., 1]
     unit = jnp.exp2(jnp.round(jnp.log2(jnp.where(square > 0, square, 1)) / 2))
     scaled = values
@@ -81,10 +86,11 @@ def _standardise(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, ja
 
 
 def _recurrence(moments: jax.Array, rounding: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The Jacobi matrix of the polynomials orthogonal under moments 0..K: its diagonal [..., n] and the one beside.
+    """The Jacobi matrix of the polynomials orthogonal under moments 0..K: its diagonal [..., n] and
+    the one beside.
 
-    By elimination in the Hankel matrix of the moments, whose j-th pivot is the squared norm of the monic
-    polynomial of degree j. A pivot that is not above rounding ends the recurrence.
+    By elimination in the Hankel matrix of the moments, whose j-th pivot is the squared norm of the
+    monic polynomial of degree j. A pivot that is not above rounding ends the recurrence.
     """
     size = moments.shape[-1] - 1
     n = size // 2 + 1

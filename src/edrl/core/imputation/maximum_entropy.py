@@ -1,4 +1,6 @@
-"""Imputation for any M-estimator: the distribution of largest entropy on a grid that has the given statistics."""
+"""Imputation for any M-estimator: the distribution of largest entropy on a grid that has the given
+statistics.
+"""
 
 import math
 from dataclasses import dataclass
@@ -16,33 +18,41 @@ from edrl.core.types import ValuesLike
 
 @dataclass(frozen=True)
 class MaximumEntropy:
-    """Weights w of largest entropy on a grid z subject to `sum_j w_j psi_k(values_k; z_j) = 0` for all k.
+    """Weights w of largest entropy on a grid z subject to `sum_j w_j psi_k(values_k; z_j) = 0` for
+    all k.
 
-    Atoms lie around the family's `places`: the values themselves for M-estimators, thresholds or the like for others.
-    Entropy is relative to a reference measure q: even between the places, thinning out beyond them. Where the
-    statistics say nothing, as bounded scores do not about tails, the answer is then what a plain density says.
+    Atoms lie around the family's `places`: the values themselves for M-estimators, thresholds or
+    the like for others. Entropy is relative to a reference measure q: even between the places,
+    thinning out beyond them. Where the statistics say nothing, as bounded scores do not about
+    tails, the answer is then what a plain density says.
 
-    The conditions of Equation (7) are linear in the *measure*, so with fixed atoms and free weights imputation
-    is a convex problem, whatever the statistic. Its dual is smooth and has K unknowns:
+    The conditions of Equation (7) are linear in the *measure*, so with fixed atoms and free weights
+    imputation is a convex problem, whatever the statistic. Its dual is smooth and has K unknowns:
 
-        minimise  log sum_j q_j exp(lambda . psi_j) + ridge/2 |lambda|^2,   w_j ~ q_j exp(lambda . psi_j),
+        minimise  log sum_j q_j exp(lambda . psi_j) + ridge/2 |lambda|^2,   w_j ~ q_j exp(lambda .
+        psi_j),
 
-    with the scores psi in units of their size near the places. It is solved by Newton steps with a line search
-    while the ridge falls tenfold from 0.1 to the machine epsilon, one cut whenever Newton's decrement is below 1.
-    The ridge makes the imputation total: the weights minimise `|E psi|^2 / (2 ridge)` minus their entropy, so if no
-    weights meet the conditions, |E psi| tends to the least that the grid allows. Rows stop when they have
-    converged, or when duality certifies that |E psi|^2 is within one per cent of that least value.
+    with the scores psi in units of their size near the places. It is solved by Newton steps with a
+    line search while the ridge falls tenfold from 0.1 to the machine epsilon, one cut whenever
+    Newton's decrement is below 1. The ridge makes the imputation total: the weights minimise `|E
+    psi|^2 / (2 ridge)` minus their entropy, so if no weights meet the conditions, |E psi| tends to
+    the least that the grid allows. Rows stop when they have converged, or when duality certifies
+    that |E psi|^2 is within one per cent of that least value.
 
-    Measured on expectiles and Huber quantiles of random distributions with K = 3, 11, 51: those of 200 atoms take
-    16 to 30 steps to |E psi| < 2e-10 in float64. Those of 3 or 20 atoms leave gaps between the values empty, so
-    that the solution lies on the boundary (lambda is infinite): 16 to 100 steps, |E psi| about 1e-12 in the
-    median, at most 2e-10 for 95 % and 4e-5 at worst. In float32 |E psi| is between 3e-7 and 2e-4.
+    Measured on expectiles and Huber quantiles of random distributions with K = 3, 11, 51: those of
+    200 atoms take 16 to 30 steps to |E psi| < 2e-10 in float64. Those of 3 or 20 atoms leave gaps
+    between the values empty, so that the solution lies on the boundary (lambda is infinite): 16 to
+    100 steps, |E psi| about 1e-12 in the median, at most 2e-10 for 95 % and 4e-5 at worst. In
+    float32 |E psi| is between 3e-7 and 2e-4.
     """
 
     grid: int = 64
-    """How many atoms are added to the family's knots: half inside the range of its places, half outside."""
+    """How many atoms are added to the family's knots: half inside the range of its places, half
+    outside.
+    """
     margin: float = 100.0
-    """How far beyond the places atoms are put, in units of the range of these (in geometric steps)."""
+    """How far beyond the places atoms are put, in units of the range of these (in geometric steps).
+    """
     iterations: int = 100
     """The most Newton steps that are taken."""
 
@@ -61,8 +71,8 @@ class MaximumEntropy:
             places = jnp.clip(family.places(values), -limit, limit)
             atoms = _grid(self, family, values, places)
             scores, reference = _scores(family, values, places, atoms), _reference(places, atoms)
-            # Where a score that grows fast, say an exponential, dwarfs those near the places, or overflows, there is
-            # no weight. Linear scores never do, nor do those at knots.
+            # Where a score that grows fast, say an exponential, dwarfs those near the places, or
+            # overflows, there is no weight. Linear scores never do, nor do those at knots.
             has_knots = family.knots(values) is not None
             most = _farthest(values.dtype) if has_knots else 4 * self.margin
             within = jnp.all(jnp.abs(scores) <= most, axis=0)
@@ -83,11 +93,13 @@ class MaximumEntropy:
 def _grid(
     settings: MaximumEntropy, family: Statistics, values: jax.Array, places: jax.Array
 ) -> jax.Array:
-    """Sorted atoms: the family's knots or else the places, an even grid between the places, geometric tails.
+    """Sorted atoms: the family's knots or else the places, an even grid between the places,
+    geometric tails.
 
-    `family.knots(values)`, if there are any, are places between which all scores are linear and beyond which
-    they are constant. Moving mass to the neighbouring knots then changes no expected score, so any values that
-    some distribution has are met on this grid too, and nothing needs to lie outside the knots.
+    `family.knots(values)`, if there are any, are places between which all scores are linear and
+    beyond which they are constant. Moving mass to the neighbouring knots then changes no expected
+    score, so any values that some distribution has are met on this grid too, and nothing needs to
+    lie outside the knots.
     """
     low, high = jnp.min(places), jnp.max(places)
     spread = high - low
@@ -126,7 +138,9 @@ def _scores(
 
 
 def _reference(places: jax.Array, atoms: jax.Array) -> jax.Array:
-    """log q [n], at least 0: the room around each atom, times (1 + 4 d / spread)^-4 at a distance d from the places."""
+    """log q [n], at least 0: the room around each atom, times (1 + 4 d / spread)^-4 at a distance d
+    from the places.
+    """
     low, high = jnp.min(places), jnp.max(places)
     spread = jnp.where(high > low, high - low, 1)
     room = (jnp.append(atoms[1:], atoms[-1]) - jnp.append(atoms[0], atoms[:-1])) / 2
@@ -179,7 +193,8 @@ def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Ar
         stale = jnp.where(square < 0.99 * at.least, 0, at.stale + 1)
         best = jnp.where(square < at.least, probs, at.best)
         least = jnp.minimum(square, at.least)
-        # No weights have a smaller |E psi|^2 than this: weak duality, and sum_j w_j log(w_j / q_j) <= 0 as q >= 1.
+        # No weights have a smaller |E psi|^2 than this: weak duality, and sum_j w_j log(w_j / q_j)
+        # <= 0 as q >= 1.
         penalty = at.ridge / 2 * multipliers @ multipliers
         bound = -2 * at.ridge * (jax.nn.logsumexp(logits) + penalty)
         infeasible = (bound > 0) & ((least <= 1.01 * bound) | (stale >= 10))
@@ -203,8 +218,9 @@ def _line_search(
 ) -> jax.Array:
     """The length of the move that makes the objective least.
 
-    Along the move the objective costs O(n), so many lengths are tried at once. One of them is short enough to
-    descend always: log(1 + R) / R, where R is by how much the move drives two logits apart.
+    Along the move the objective costs O(n), so many lengths are tried at once. One of them is short
+    enough to descend always: log(1 + R) / R, where R is by how much the move drives two logits
+    apart.
     """
     apart = jnp.max(slopes) - jnp.min(slopes)
     short = jnp.log1p(apart) / jnp.where(apart > 0, apart, 1)

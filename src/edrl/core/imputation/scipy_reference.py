@@ -1,7 +1,9 @@
-"""The paper's literal procedure: one call of a SciPy optimiser per state, on the host (Sections 3.3 and 4, Appendix).
+"""The paper's literal procedure: one call of a SciPy optimiser per state, on the host (Sections 3.3
+and 4, Appendix).
 
-These are references to compare with, not tools to work with: `EqualWeights` solves the same problem in one
-compiled batch, and imputations with unequal weights have exact answers where this problem has none.
+These are references to compare with, not tools to work with: `EqualWeights` solves the same problem
+in one compiled batch, and imputations with unequal weights have exact answers where this problem
+has none.
 """
 
 import functools
@@ -22,7 +24,9 @@ from edrl.core.types import Bool, Float, ValuesLike
 Method: TypeAlias = Literal["root", "minimize"]
 Solved: TypeAlias = tuple[Float[np.ndarray, "rows N"], Bool[np.ndarray, " rows"]]
 Spread: TypeAlias = Callable[[Callable[[np.ndarray], Solved], np.ndarray], list[Solved]]
-"""Calls a function on parts of the rows [rows, K], in several processes say, and lists what it returns."""
+"""Calls a function on parts of the rows [rows, K], in several processes say, and lists what it
+returns.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,12 @@ class _Scipy:
 
 @dataclass(frozen=True)
 class ScipyRoot(_Scipy):
-    """`scipy.optimize.root` with default parameters on the first-order conditions, Equation (7), started at the values.
+    """`scipy.optimize.root` with default parameters on the first-order conditions, Equation (7),
+    started at the values.
 
-    This is what the paper's experiments and ER-DQN use. The last iterate is taken whether or not the solver
-    reports success; `solve_rows` tells how often it does. N must be K: a root finder needs as many unknowns as
-    equations.
+    This is what the paper's experiments and ER-DQN use. The last iterate is taken whether or not
+    the solver reports success; `solve_rows` tells how often it does. N must be K: a root finder
+    needs as many unknowns as equations.
     """
 
     def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
@@ -71,7 +76,9 @@ class ScipyRoot(_Scipy):
 
 @dataclass(frozen=True)
 class ScipyMinimize(_Scipy):
-    """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (8), started at the values."""
+    """`scipy.optimize.minimize` with default parameters on the sum of squares, Equation (8),
+    started at the values.
+    """
 
     def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
         """Impute `Particles [..., N]` from values [..., K]."""
@@ -85,11 +92,12 @@ def solve_rows(
     samples: int | None = None,
     spread: Spread | None = None,
 ) -> tuple[Float[np.ndarray, "*batch N"], Bool[np.ndarray, "*batch"]]:
-    """The atoms [..., N] for values [..., K], row by row in float64, and whether SciPy reported success [...].
+    """The atoms [..., N] for values [..., K], row by row in float64, and whether SciPy reported
+    success [...].
 
-    A family may offer `numpy_score`, the scores as a user of plain NumPy and SciPy would write them. Otherwise its
-    JAX score is called, which is far slower for such small arrays, and which JAX advises against where this runs as
-    a callback of a compiled function.
+    A family may offer `numpy_score`, the scores as a user of plain NumPy and SciPy would write
+    them. Otherwise its JAX score is called, which is far slower for such small arrays, and which
+    JAX advises against where this runs as a callback of a compiled function.
     """
     values = np.asarray(values, np.float64)
     size = values.shape[-1]
@@ -153,8 +161,8 @@ def _on_host(
 ) -> jax.Array:
     """A callback from a trace.
 
-    JAX runs callbacks in threads of its own, in which float64 is not switched on and would be cut to float32. So
-    numbers travel as their bits.
+    JAX runs callbacks in threads of its own, in which float64 is not switched on and would be cut
+    to float32. So numbers travel as their bits.
     """
     dtypes = [jnp.asarray(x).dtype for x in (values, *leaves)]
 

@@ -10,7 +10,9 @@ from edrl.core.types import Array, Atoms, Float, Taus, ValuesLike
 
 
 def as_samples(family: Statistics, values: ValuesLike) -> Particles:
-    """Take the statistics for equally weighted samples: the naive "type error" of Section 3.1, on purpose."""
+    """Take the statistics for equally weighted samples: the naive "type error" of Section 3.1, on
+    purpose.
+    """
     return Particles(values)
 
 
@@ -24,8 +26,9 @@ def dirac(family: Statistics, values: ValuesLike) -> Particles:
 def quantile_cells(values: ValuesLike, taus: Taus) -> Particles:
     """Quantile tau_k weighs the levels nearer to tau_k than to its neighbours (Example 3.5).
 
-    For the midpoints tau_k = (2k-1)/2K each weight is 1/K, as in QDRL. Values in the wrong order are sorted,
-    which leaves the distribution of a network's crossing quantiles what QR-DQN takes it for.
+    For the midpoints tau_k = (2k-1)/2K each weight is 1/K, as in QDRL. Values in the wrong order
+    are sorted, which leaves the distribution of a network's crossing quantiles what QR-DQN takes it
+    for.
     """
     levels = jnp.asarray(taus, values.dtype)
     inner = (levels[..., 1:] + levels[..., :-1]) / 2
@@ -37,8 +40,8 @@ def quantile_cells(values: ValuesLike, taus: Taus) -> Particles:
 def on_support(values: ValuesLike, support: Float[Array, " m"]) -> Particles:
     """The distribution on the support whose cumulative probabilities are the values (Example 3.5).
 
-    Values that are not increasing in [0, 1] are those of no distribution: they are raised to their running
-    maximum within [0, 1].
+    Values that are not increasing in [0, 1] are those of no distribution: they are raised to their
+    running maximum within [0, 1].
     """
     levels = jax.lax.cummax(jnp.clip(jnp.asarray(values), 0, 1), axis=values.ndim - 1)
     probs = jnp.diff(_between_0_and_1(levels), axis=-1)
