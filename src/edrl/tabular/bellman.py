@@ -169,7 +169,7 @@ def solve_linear(
         (weights.ravel(), (rows.ravel(), successors.ravel())), shape=(mdp.num_states,) * 2
     )
     system = (eye_array(mdp.num_states) - discount * chain).tocsc()
-    at_states = spsolve(system, average(policy, source))
+    at_states = np.asarray(spsolve(system, average(policy, source)))
     return np.asarray(source + discount * np.sum(mdp.probs * at_states[mdp.successors], axis=-1))
 
 

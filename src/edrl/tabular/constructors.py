@@ -119,8 +119,9 @@ def tabulate(
         pays |= continuous.kind != PARTICLES
     busy = pays | (real & (successors != states[:, None, None]))
     if given_terminal is None:  # absorbing states that pay nothing: their return is 0 in any case
-        given_terminal = real.any(-1).all(-1) & ~busy.any((1, 2))
-    terminal = _as_mask("terminal", given_terminal, len(states))
+        terminal = real.any(-1).all(-1) & ~busy.any((1, 2))
+    else:
+        terminal = _as_mask("terminal", given_terminal, len(states))
     wrong = terminal[:, None, None] & busy
     if wrong.any():
         x, a, _ = map(int, np.argwhere(wrong)[0])

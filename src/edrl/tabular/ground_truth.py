@@ -127,9 +127,9 @@ def _bound_pairs(
     """The lower and upper bound of the pairs' distributions, [2, S * A, n], from the states'."""
     low, high = (end.ravel() for end in ends)
     nodes = np.linspace(low, high, atoms, axis=-1)
-    for _ in range(3):  # until the nodes are where the mass is
-        pairs: Particles = _backed_up(parts, gamma, nodes, bounds)
-        nodes = _nodes(pairs, low, high)
+    pairs: Particles = _backed_up(parts, gamma, nodes, bounds)
+    for _ in range(2):  # until the nodes are where the mass is
+        pairs = _backed_up(parts, gamma, _nodes(pairs, low, high), bounds)
     return pairs
 
 
@@ -365,6 +365,7 @@ def return_range(mdp: MDP, policy: PolicyLike) -> PairRange:
             raise fail("gamma", mdp.gamma, right)
         return of_pairs(*states)
     states = np.zeros(mdp.num_states), np.zeros(mdp.num_states)
+    change = np.inf
     for _ in range(_RANGE_SWEEPS):
         states, change, settled = sweep(states)
         if settled:

@@ -75,7 +75,7 @@ def as_policy(mdp: MDP, policy: PolicyLike) -> Policy:
 
 
 def _from_array(policy: int | npt.ArrayLike, shape: tuple[int, int]) -> Policy:
-    traced = isinstance(policy, jax.core.Tracer)
+    traced = not is_concrete(policy)
     array: Array = policy if isinstance(policy, jax.Array) and traced else np.asarray(policy)
     if array.shape == shape and array.dtype != bool:
         return _from_probabilities(array.astype(float) if traced else as_probabilities(array))

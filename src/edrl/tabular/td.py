@@ -329,7 +329,7 @@ def _begin(parameters: Table, runs: tuple[int, int]) -> _State:
 def _run(
     learner: _Learner,
     alphas: Float[jax.Array, " alphas"],
-    keys: Key,
+    keys: Shaped[jax.Array, " seeds"],
     state: _State,
     first: Int[jax.Array, ""],
     last: Int[jax.Array, ""],

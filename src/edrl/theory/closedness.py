@@ -34,6 +34,7 @@ They stand for the statistics E[h_k(Z)].
 
 Route = Literal["span", "mixtures"]
 
+_REWARDS = (-0.7, 0.0, 0.4, 1.0)  # unless others are asked for, in half widths of the interval
 _SHARED = 0.01  # of the gap: so much a witness's statistics may differ before the backup
 
 
@@ -200,9 +201,8 @@ def _backups(
     half_width: float, rewards: Sequence[float] | None, gammas: Sequence[float]
 ) -> list[tuple[float, float]]:
     """All pairs of a reward and a discount."""
-    if rewards is None:
-        rewards = (np.array([-0.7, 0.0, 0.4, 1.0]) * half_width).tolist()
-    backups = [(float(reward), float(gamma)) for reward in rewards for gamma in gammas]
+    given = [share * half_width for share in _REWARDS] if rewards is None else rewards
+    backups = [(float(reward), float(gamma)) for reward in given for gamma in gammas]
     if not backups:
         raise fail("(rewards, gammas)", (rewards, gammas), "at least one of each is needed")
     return backups
