@@ -1,22 +1,25 @@
 """Statistics of the N-chain's returns, learnt and compared with the truth: what Figures 4 to 6 and Appendix E share.
 
-Figures 5, 12, 13 and 14 are captioned "different N-Chain lengths", Figure 6 "distances to the goal state". Both are
-measured: the start state of every chain, and every state of the longest one. A place is a pair of length and distance.
+Figures 5, 12, 13 and 14 are captioned "different N-Chain lengths", Figure 6 "distances to the goal
+state". Both are
+measured: the start state of every chain, and every state of the longest one. A place is a pair of
+length and distance.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict, Unpack
 
 import jax
 import numpy as np
+from matplotlib.axes import Axes
 from scipy import stats
 from scipy.stats import wasserstein_distance
 
 from edrl import Expectiles, evenly_spaced, midpoints
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics
+from edrl.core.statistics import Imputation, Statistics
 from edrl.paper.experiment import Advance, Table, joined, select, table
 from edrl.report import style
 from edrl.tabular import MDP, Normal, Uniform, evaluate, learn, return_distributions, rollouts
@@ -43,9 +46,20 @@ SUFFIX = {MIDPOINTS: "", EVEN: "-even"}  # of the ids of claims
 AT = {MIDPOINTS: "at the midpoint levels", EVEN: "at levels from 0.01 to 0.99"}
 
 
-def expectiles(levels: str, k: int, imputation: Any = "exact") -> Expectiles:
+def expectiles(levels: str, k: int, imputation: str | Imputation = "exact") -> Expectiles:
     """K expectiles at one of the two sets of levels."""
     return Expectiles(LEVELS[levels](k), imputation=imputation)
+
+
+class Options(TypedDict, total=False):
+    """How a method is run; `Method` says what each is."""
+
+    ks: Sequence[int]
+    lengths: Sequence[int]
+    seeds: int
+    td_ks: Sequence[int] | None
+    td_lengths: Sequence[int] | None
+    dp_sweeps: int
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,9 @@ class Method:
     dp_sweeps: int = 10_000
 
     @classmethod
-    def of_expectiles(cls, name: str, imputation: Any = "exact", **options: Any) -> "Method":
+    def of_expectiles(
+        cls, name: str, imputation: str | Imputation = "exact", **options: Unpack[Options]
+    ) -> "Method":
         """Expectiles with an imputation."""
         return cls(name, partial(expectiles, imputation=imputation), **options)
 
@@ -76,7 +92,7 @@ class Chains:
         self.goal, self.reward_atoms = goal, reward_atoms
         self.mdp, self.start = side_by_side(lengths, goal, reward_atoms)
         self.truth: Truth = return_distributions(self.mdp, FORWARD, atoms=512)
-        self._true_values: dict[Any, np.ndarray] = {}
+        self._true_values: dict[object, np.ndarray] = {}
 
     def places(self, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         """(length, distance, state): the start of each chain, and all states of the longest one."""
@@ -197,7 +213,8 @@ def side_by_side(
 
 def padded_chain(length: int, goal: Reward = 1.0, reward_atoms: int = 64) -> MDP:
     """One chain under the action forward, with states that are never reached: as large as the longest one, so that
-    nothing is compiled twice, and small, because temporal differences copy the values of all states at every step."""
+    nothing is compiled twice, and small, because temporal differences copy the values of all states
+    at every step."""
 
     def step(x: int, _: int) -> list[tuple[float, int, Reward]]:
         if x >= length - 1:
@@ -207,7 +224,7 @@ def padded_chain(length: int, goal: Reward = 1.0, reward_atoms: int = 64) -> MDP
     return MDP.from_function(step, LONGEST, 1, 0.99, start=0, reward_atoms=reward_atoms)
 
 
-def _rounded(numbers: Any) -> list[float]:
+def _rounded(numbers: Sequence[float] | np.ndarray) -> list[float]:
     """Six digits, which keeps the tables small."""
     return [float(f"{number:.6g}") for number in np.asarray(numbers).tolist()]
 
@@ -238,7 +255,7 @@ AXES = {
 }
 
 
-def along(rows: Table, column: str, axis: str, **where: Any) -> tuple[np.ndarray, np.ndarray]:
+def along(rows: Table, column: str, axis: str, **where: object) -> tuple[np.ndarray, np.ndarray]:
     """A column as [seeds, places] and the lengths or distances: over the starts of all chains, or over one chain."""
     found = select(rows, **where)
     fits = (
@@ -250,13 +267,13 @@ def along(rows: Table, column: str, axis: str, **where: Any) -> tuple[np.ndarray
     return found[column][order].reshape(-1, len(places)), places
 
 
-def at_start(rows: Table, column: str, **where: Any) -> float:
+def at_start(rows: Table, column: str, **where: object) -> float:
     """The mean over seeds at the start of the longest chain."""
     return float(select(rows, length=LONGEST, distance=LONGEST - 1, **where)[column].mean())
 
 
 def plot_errors(
-    axes: Any, rows: Table, column: str, axis: str, mode: str, algorithm: str, **where: Any
+    axes: Axes, rows: Table, column: str, axis: str, mode: str, algorithm: str, **where: object
 ) -> None:
     """Lines over lengths or distances, darker for larger K, with intervals over seeds."""
     chosen = {"mode": mode, "algorithm": algorithm, **where}
@@ -278,12 +295,12 @@ def plot_errors(
     axes.set_xticks([1, 4, 7, 10, 14] if axis == "distance" else [2, 5, 8, 11, 15])
 
 
-def learnt_ks(rows: Table, **where: Any) -> list[int]:
+def learnt_ks(rows: Table, **where: object) -> list[int]:
     """For which K > 1 there are such rows."""
     return [k for k in np.unique(select(rows, **where)["k"]).tolist() if k > 1]
 
 
-def cells(rows: Table, column: str, ks: Sequence[int], **where: Any) -> np.ndarray:
+def cells(rows: Table, column: str, ks: Sequence[int], **where: object) -> np.ndarray:
     """A column as [K, seeds, cells]: all starts of chains, then all states of the longest one."""
     both = [[along(rows, column, axis, k=k, **where)[0] for axis in AXES] for k in ks]
     return np.stack([np.concatenate(parts, axis=-1) for parts in both])
@@ -307,7 +324,7 @@ def significant_falls(values: np.ndarray, axis: int) -> tuple[int, int]:
     return int(falls.sum()), int(falls.size)
 
 
-def listed(numbers: Sequence[float], ks: Sequence[int], unit: str = "") -> str:
+def listed(numbers: Sequence[float] | np.ndarray, ks: Sequence[int], unit: str = "") -> str:
     """Numbers for a claim, with the K that each is for."""
     values = ", ".join(f"{number:.3g}{unit}" for number in numbers)
     return f"{values} for K = {', '.join(str(k) for k in ks)}"

@@ -1,8 +1,6 @@
 """Which statistics are Bellman closed: Lemma 3.2, Lemma 4.2, Theorem 4.3, and verdicts on all families."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +9,7 @@ import numpy as np
 from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Moments, Quantiles
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics
+from edrl.core.types import Numbers, Values
 from edrl.paper.experiment import (
     Advance,
     Claim,
@@ -28,7 +27,7 @@ from edrl.tabular.bellman import exact_backup, reward_moments, solve_moments
 from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import garnet
-from edrl.theory.closedness import bellman_closed
+from edrl.theory.closedness import Functions, bellman_closed
 
 GAMMA, ORDERS = 0.9, 6
 SUPPORTS = {
@@ -37,13 +36,13 @@ SUPPORTS = {
 }
 
 # Sets of expectations E[h(Z)]: by Theorem 4.3 the first are closed and the others are not.
-MOMENT_SPANS: dict[str, list[Callable[[Any], Any]]] = {
+MOMENT_SPANS: dict[str, Functions] = {
     "E[Z]": [lambda x: x],
     "E[Z], E[Z + Z²]": [lambda x: x, lambda x: x + x**2],
     "E[Z - 2], E[Z² + Z], E[Z³ - Z]": [lambda x: x - 2, lambda x: x**2 + x, lambda x: x**3 - x],
     "Legendre polynomials to degree 6": [np.polynomial.Legendre.basis(j) for j in range(1, 7)],
 }
-OTHER_SETS: dict[str, list[Callable[[Any], Any]]] = {
+OTHER_SETS: dict[str, Functions] = {
     "E[Z²] (no mean)": [np.square],
     "E[Z], E[Z³]": [lambda x: x, lambda x: x**3],
     "E[exp Z]": [np.exp],
@@ -54,7 +53,7 @@ OTHER_SETS: dict[str, list[Callable[[Any], Any]]] = {
 }
 
 
-def _coin_toss(family: Statistics, values: Any) -> Particles:
+def _coin_toss(family: Statistics, values: Values) -> Particles:
     """Two equally likely atoms with this mean and variance."""
     deviation = jnp.sqrt(jnp.maximum(values[..., 1:], 0))
     return Particles(values[..., :1] + deviation * jnp.array([-1.0, 1.0], values.dtype))
@@ -69,10 +68,10 @@ class MeanAndVariance(Statistics):
     def size(self) -> int:
         return 2
 
-    def evaluate(self, mu: Particles) -> Any:
+    def evaluate(self, mu: Particles) -> Values:
         return jnp.stack([mu.mean(), mu.variance()], axis=-1)
 
-    def loss(self, values: Any, target: Particles) -> Any:
+    def loss(self, values: Values, target: Particles) -> Numbers:
         """The squared distance to both; it is not affine in the target, as Section 3.4 would ask for learning."""
         return jnp.sum((values - self.evaluate(target)) ** 2, axis=-1)
 
@@ -97,7 +96,7 @@ def measure(full: bool, advance: Advance) -> Tables:
         *(_moments(seed, 4096 if full else 512) for seed in range(10 if full else 3))
     )
     rows = []
-    candidates: list[tuple[str, str, Any]] = [
+    candidates: list[tuple[str, str, Statistics | Functions]] = [
         (name, "Theorem 4.3", h) for name, h in (MOMENT_SPANS | OTHER_SETS).items()
     ]
     candidates += [(name, source, family) for name, (family, source) in FAMILIES.items()]

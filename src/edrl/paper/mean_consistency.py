@@ -120,6 +120,7 @@ def draw(tables: Tables) -> list[Drawing]:
         xlabel="number K of statistics",
         ylabel="error of the mean",
     )
+    ks = np.unique(tables["means"]["k"])
     left.set_xticks(ks, [str(k) for k in ks])
     left.minorticks_off()
     left.set_title("expected returns of random MDPs")

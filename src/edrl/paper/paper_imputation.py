@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from edrl.core.imputation.scipy_reference import solve_rows
 from edrl.paper.chains import (
@@ -66,6 +67,7 @@ def _methods(full: bool, levels: str) -> list[Method]:
     td_ks = _MANY if full else (3,)
     seeds = 5 if full else 3 if middle else 1
     solver: dict[str, Any] = {"dp_sweeps": _SWEEPS, "seeds": seeds, "td_lengths": (LONGEST,)}
+    again: dict[str, Any] = {**solver, "seeds": 3}
     lengths = (LONGEST,) if not middle else LENGTHS if full else SPARSE
     return [
         Method.of_expectiles("EDRL", ks=ends, td_ks=td_ks if middle or full else (), **cheap),
@@ -78,7 +80,7 @@ def _methods(full: bool, levels: str) -> list[Method]:
         ),
         Method.of_expectiles(
             "EDRL-minimise", "scipy-minimize", ks=ends if full else (3,), lengths=(LONGEST,),
-            td_ks=(3,) if full and middle else (), **solver | {"seeds": 3},
+            td_ks=(3,) if full and middle else (), **again,
         ),
     ]  # fmt: skip
 
@@ -138,7 +140,7 @@ def draw(tables: Tables) -> list[Drawing]:
     ]
 
 
-def _lines(axes: Any, rows: Table, column: str, mode: str, levels: str) -> None:
+def _lines(axes: Axes, rows: Table, column: str, mode: str, levels: str) -> None:
     """One line for each imputation, over K, at the start of the longest chain."""
     for name in _NAMES:
         where = {
@@ -228,7 +230,9 @@ def judge(tables: Tables) -> list[Claim]:
     return [*claims, *_judge_means(tables), *(_judge_goal(tables["goals"], goal) for goal in GOALS)]
 
 
-def _ratios(rows: Table, algorithm: str, mode: str, **where: Any) -> tuple[list[float], list[int]]:
+def _ratios(
+    rows: Table, algorithm: str, mode: str, **where: object
+) -> tuple[list[float], list[int]]:
     """Naive's error at x0 over the algorithm's for every K that was run, and those K."""
     chosen = {"mode": mode, **where}
     ks = np.unique(select(rows, algorithm=algorithm, **chosen)["k"]).tolist()

@@ -1,7 +1,8 @@
 """Runs experiments in processes of their own, keeps what is finished, and writes the page.
 
-A part of the page is finished when its tables lie in `data/<name>` beside a `part.json`: the size, the time it took,
-and the fingerprint of the code that measured. Only what is missing, or was measured by other code, is run again.
+A part of the page is finished when its tables lie in `data/<name>` beside a `part.json`: the size,
+the time it took, and the fingerprint of the code that measured. Only what is missing, or was
+measured by other code, is run again.
 """
 
 import hashlib
@@ -49,16 +50,18 @@ def reproduce(
     (out / "data").mkdir(parents=True, exist_ok=True)
     (out / "figures").mkdir(exist_ok=True)
     shown = [name for name in EXPERIMENTS if name in names or is_finished(name, out, full)]
-    anew = {name: name in names and (again or not is_finished(name, out, full)) for name in shown}
+    to_measure = {
+        name: name in names and (again or not is_finished(name, out, full)) for name in shown
+    }
     # Long ones first, so that no worker is left alone with one at the end.
-    waiting = sorted(shown, key=lambda name: cost(name, full, anew[name]))
+    waiting = sorted(shown, key=lambda name: cost(name, full, to_measure[name]))
     parts: dict[str, Part] = {}
     with worker_pool(min(workers, len(shown)), listen, (out / ".jax_cache").resolve()) as submit:
         running: dict[Future[Part], str] = {}
         while waiting or running:
             while waiting and len(running) < workers:
                 name = waiting.pop()
-                running[submit(_work, name, out, full, anew[name])] = name
+                running[submit(_work, name, out, full, to_measure[name])] = name
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 parts[name] = _outcome(name, future)
@@ -68,9 +71,9 @@ def reproduce(
     return found
 
 
-def cost(name: str, full: bool, anew: bool) -> float:
-    """The rough seconds that a part will take, measured anew or only drawn."""
-    return EXPERIMENTS[name].cost[full] if anew else 2.0
+def cost(name: str, full: bool, to_measure: bool) -> float:
+    """The rough seconds that a part will take, measured again or only drawn."""
+    return EXPERIMENTS[name].cost[full] if to_measure else 2.0
 
 
 def is_finished(name: str, out: Path, full: bool) -> bool:
@@ -98,11 +101,11 @@ def _fingerprint(name: str) -> str:
     return digest.hexdigest()
 
 
-def _work(name: str, out: Path, full: bool, anew: bool) -> Part:
+def _work(name: str, out: Path, full: bool, to_measure: bool) -> Part:
     """In a worker: measure if need be, then draw and judge from the files."""
     experiment = EXPERIMENTS[name]
     kept = out / "data" / name
-    if anew:
+    if to_measure:
         begin = time.perf_counter()
         with interruptible(), jax.enable_x64(True):
             tables = experiment.measure(

@@ -4,9 +4,9 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from edrl.report.claims import Claim, Kind, Limit, Threshold, judge_claim
+from edrl.study.tables import Json
 
 FILE = Path(__file__).with_name("thresholds.toml")
 
@@ -18,7 +18,7 @@ def thresholds() -> dict[str, Threshold]:
     return {name: _threshold(entry) for name, entry in entries.items()}
 
 
-def _threshold(entry: dict[str, Any]) -> Threshold:
+def _threshold(entry: Json) -> Threshold:
     limits = entry["limits"]
     single = all(key in ("above", "at_most", "unit") for key in limits)
     named = (
@@ -42,7 +42,8 @@ def judged(
 ) -> Claim:
     """A claim, decided by the limits that `thresholds.toml` has for its id.
 
-    `numbers` is one number, or several by the names of their limits. `measured` says them in words. `note` is the
-    reason for a claim that is known not to hold; `kind` is "identity" for what holds by definition.
+    `numbers` is one number, or several by the names of their limits. `measured` says them in words.
+    `note` is the reason for a claim that is known not to hold; `kind` is "identity" for what holds
+    by definition.
     """
     return judge_claim(thresholds()[id], id, source, claim, measured, numbers, note, kind)
