@@ -104,6 +104,7 @@ def _identity(k: int) -> Table:
 def draw(tables: Tables) -> list[Drawing]:
     """Errors of means over K, and the example of two actions."""
     figure, (left, right) = style.axes(1, 2, width=9.0, height=3.7)
+    ks = np.unique(tables["means"]["k"])
     for algorithm in ALGORITHMS:
         rows = select(tables["means"], algorithm=algorithm)
         ks = np.unique(rows["k"])
@@ -120,7 +121,6 @@ def draw(tables: Tables) -> list[Drawing]:
         xlabel="number K of statistics",
         ylabel="error of the mean",
     )
-    ks = np.unique(tables["means"]["k"])
     left.set_xticks(ks, [str(k) for k in ks])
     left.minorticks_off()
     left.set_title("expected returns of random MDPs")

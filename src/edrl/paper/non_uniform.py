@@ -126,7 +126,9 @@ def _uniform(family: Expectiles, generations: int) -> Table:
         return np.asarray(-np.abs(learnt - true)[:, inner].max(axis=-1))
 
     found = differential_evolution(
-        largest, [(0, 1)] * start.shape[1], init=start, maxiter=generations, vectorized=True,
+        largest, [(0, 1)] * start.shape[1],
+        init=start,  # pyright: ignore[reportArgumentType]
+        maxiter=generations, vectorized=True,
         updating="deferred", polish=False, rng=0, tol=0, atol=0,
     )  # fmt: skip
     first, atoms, probs = _outermost(taus[0])

@@ -131,7 +131,9 @@ def _contractions(generations: int) -> Table:
             return -share(*_decoded(x))
 
         found = differential_evolution(
-            loss, [(0, 1)] * genes, init=random[:, :64].T, maxiter=generations, vectorized=True,
+            loss, [(0, 1)] * genes,
+            init=random[:, :64].T,  # pyright: ignore[reportArgumentType]
+            maxiter=generations, vectorized=True,
             updating="deferred", polish=False, rng=0, tol=0, atol=0,
         )  # fmt: skip
         ends = np.array([[[-1.0] * ATOMS] * 2, [[1.0] * ATOMS] * 2])[:, None]  # two point masses

@@ -72,7 +72,9 @@ def search(family: Statistics, gamma: float, states: int, generations: int) -> W
         return np.asarray(-errors(x, _COARSE)[0].mean(axis=-1).max(axis=-1))
 
     found = differential_evolution(
-        largest, [(0, 1)] * genes, init=start, maxiter=generations, vectorized=True,
+        largest, [(0, 1)] * genes,
+        init=start,  # pyright: ignore[reportArgumentType]
+        maxiter=generations, vectorized=True,
         updating="deferred", polish=False, rng=0, tol=0, atol=0, mutation=(0.4, 0.9), recombination=0.8,
     )  # fmt: skip
     # The whole population's shape once more: no new compilation.
