@@ -1,9 +1,8 @@
 """Statistics of the N-chain's returns, learnt and compared with the truth: what Figures 4 to 6 and Appendix E share.
 
 Figures 5, 12, 13 and 14 are captioned "different N-Chain lengths", Figure 6 "distances to the goal
-state". Both are
-measured: the start state of every chain, and every state of the longest one. A place is a pair of
-length and distance.
+state". Both are measured: the start state of every chain, and every state of the longest one. A
+place is a pair of length and distance.
 """
 
 from collections.abc import Callable, Iterator, Sequence
