@@ -66,9 +66,7 @@ def growth() -> dict[str, Any]:
             on_device = jnp.asarray(values, jnp.float32)
             impute = functools.partial(family.impute, on_device)
             jax.block_until_ready(impute())
-            times.append(
-                float(np.median([seconds(impute, 20) for _ in range(7)]))
-            )
+            times.append(float(np.median([seconds(impute, 20) for _ in range(7)])))
         k_log_k = (sizes[-1] * np.log(sizes[-1])) / (sizes[0] * np.log(sizes[0]))
         rows[kind] = {
             "sizes": sizes,

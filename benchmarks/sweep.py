@@ -31,10 +31,9 @@ def one(states: int) -> None:
     small = problems.garnet(0, states=100, actions=4, branching=5, gamma=0.95)
     imputed_backup(small, 0, family, values[:100])
     before = _kilobytes("VmRSS")
-    Path("/proc/self/clear_refs").write_text(
-        "5"
-    )  # the peak is counted from here: building the MDP had one, too
-    values = imputed_backup(mdp, 0, family, values)
+    # The peak is counted from here: building the MDP had one, too.
+    Path("/proc/self/clear_refs").write_text("5")
+    values = np.asarray(imputed_backup(mdp, 0, family, values))
     times = [seconds(lambda: imputed_backup(mdp, 0, family, values)) for _ in range(3)]
     after = _kilobytes("VmHWM")
     print(json.dumps({"states": states, "transitions": mdp.num_transitions, "seconds": float(np.median(times)),

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Mean, Moments, Quantiles
+from edrl.core.families import (
+    Categorical,
+    Expectiles,
+    HuberQuantiles,
+    Mean,
+    Moments,
+    Quantiles,
+    midpoints,
+)
 from edrl.core.metrics import statistic_error
 from edrl.core.particles import Particles
 from edrl.core.risk import CVaR, ExpectedReturn
@@ -402,3 +410,33 @@ def test_values_that_vanish_settle_too() -> None:
     solution = dp.evaluate(mdp, 0, Mean(), initial=np.ones((1, 1, 1)))
     assert solution.converged
     assert solution.iterations < 250
+
+
+def test_what_cycles_for_ever_is_stopped_and_named() -> None:
+    # Rare large returns, on which the default imputation never settles (the paper's `restless`).
+    ways = [(0.98, 0, -0.1), (0.015, 1, 0.0), (0.005, 2, 0.0)]
+    restless = Expectiles(midpoints(9))
+    mdp = MDP.from_lists([[ways], [[(1.0, 1, 0.1)]], [[(1.0, 2, -0.1)]]], 0.9)
+    with pytest.warns(UserWarning, match=r"1,\d\d\d sweeps .*, and the changes no longer shrink"):
+        found = dp.evaluate(mdp, 0, restless)
+    assert not found.converged
+    assert found.iterations == len(found.residuals) < 1_100
+    asked = dp.evaluate(mdp, 0, restless, max_iterations=1_500)
+    assert asked.iterations == 1_500  # whoever asks for a number of sweeps gets it
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.9, 0.99])
+def test_only_what_no_longer_shrinks_has_stalled(gamma: float) -> None:
+    sweeps = np.arange(10_000)
+    horizon = 1 / (1 - gamma)
+    window = max(500, round(20 * horizon))
+    halving_in_time = 0.5 ** (sweeps / window)  # the slowest that is spared
+    late_peak = np.where(sweeps < horizon, 1e-3, gamma**sweeps)
+    switch = np.where(sweeps < window, gamma**sweeps, gamma ** (sweeps - window))
+    for residuals in (gamma**sweeps, halving_in_time, late_peak, switch * halving_in_time):
+        for count in range(64, 10_001, 64):
+            assert not dp.has_stalled(residuals[:count], gamma)
+    cycle = 1e-3 * (2 + np.sin(sweeps))
+    assert not dp.has_stalled(cycle[: 2 * window - 1], gamma)
+    assert dp.has_stalled(cycle[: 2 * window], gamma)
+    assert not dp.has_stalled(cycle, 1.0)  # without discounting there is no horizon

@@ -435,7 +435,7 @@ def test_decay_of_the_categorical_error(decay: Any) -> None:
     assert decay.converged.all()
     assert np.array_equal(decay.worst, decay.errors.max(axis=0))
     assert np.array_equal(decay.mean, decay.errors.mean(axis=0))
-    assert (decay.worst <= [cdrl_bound(k, 0.8) for k in decay.ks]).all()
+    assert (decay.worst <= [cdrl_bound(k, 0.8) for k in decay.ks.tolist()]).all()
     assert decay.exponent - 3 * decay.standard_error > 1
 
 

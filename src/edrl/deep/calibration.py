@@ -80,8 +80,7 @@ class Returns:
 
         if not self._rewards:
             return np.zeros(0)
-        sums: np.ndarray = lfilter([1.0], [1.0, -self._gamma], self._rewards[::-1])[::-1]
-        return sums
+        return np.asarray(lfilter([1.0], [1.0, -self._gamma], self._rewards[::-1]))[::-1]
 
     def against(self, agent: Agent, parameters: Parameters) -> Calibration | None:
         """The learnt distributions beside these returns; nothing if there are no returns."""

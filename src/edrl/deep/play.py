@@ -135,13 +135,13 @@ def play(
     played = Played() if played is None else played
     actors = Actors.of([environment])
     actors.begin()
-    taken = 0
+    taken, moment = 0, None
     while (steps is None or taken < steps) and (episodes is None or len(played.scores) < episodes):
         (moment,) = actors.act(policy, epsilon, rng)
         taken += 1
         watch(moment)
         if moment.after.ended:
             played.add(moment)
-    if not played.scores:
+    if moment is not None and not played.scores:
         played.add(moment)
     return played

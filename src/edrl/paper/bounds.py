@@ -1,8 +1,9 @@
-"""Approximate closedness: bounds against errors on random MDPs and on the worst that a search finds."""
+"""Approximate closedness: bounds against errors on random MDPs and on the worst that a search
+finds.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.lines import Line2D
@@ -152,7 +153,7 @@ def _worst(effort: int, advance: Advance) -> Tables:
         advance(0.5 + 0.45 * i / len(cases), note)
         plan = SEARCHES[algorithm]
         found = worst_mdps.search(MAKE[algorithm](k), gamma, plan.states, effort * plan.generations)
-        where: dict[str, Any] = {"algorithm": algorithm, "gamma": gamma, "k": k}
+        where: dict[str, object] = {"algorithm": algorithm, "gamma": gamma, "k": k}
         slope = (k - 1) / 2 if algorithm == "CDRL" else 1.0  # by how much statistics follow returns
         how = {"uncertainty": slope * found.rest, "change": found.change}
         errors.append(table(**where, error=float(found.errors.mean(axis=-1).max()), **how))
@@ -196,7 +197,7 @@ def _draw_errors(tables: Tables) -> Drawing:
         row[0].set_ylabel("mean error of the statistics")
     for axes in grid[-1]:
         axes.set_xlabel("number K")
-    grey: dict[str, Any] = {"color": "#7f7f7f"}
+    grey: style.Options = {"color": "#7f7f7f"}
     lines = {
         "the paper's bound": Line2D([], [], color="#000000"),
         "Rowland et al. (2018)": Line2D([], [], color="#000000", ls=":"),
@@ -226,14 +227,14 @@ def _draw_shares(tables: Tables) -> Drawing:
             for gamma, marker in zip(GAMMAS, "os", strict=True):
                 for rows, face in (("errors", "white"), ("worst", style.COLOURS[algorithm])):
                     ks, shares = _shares(tables, name, gamma, rows)
-                    look: dict[str, Any] = {"marker": marker, "mfc": face, "ls": bound.line}
+                    look: style.Options = {"marker": marker, "mfc": face, "ls": bound.line}
                     axes.plot(ks, shares, color=style.COLOURS[algorithm], lw=1.2, **look)
         axes.axhline(1, color="#000000", lw=1)
         axes.set(xscale="log", yscale="log", xlabel="number K", title=algorithm, ylim=(1e-4, 2))
         axes.set_xticks(ticks, [str(k) for k in ticks])
         axes.minorticks_off()
     grid[0].set_ylabel("largest error / bound")
-    grey: dict[str, Any] = {"color": "#7f7f7f"}
+    grey: style.Options = {"color": "#7f7f7f"}
     lines = {
         "the paper's bound": Line2D([], [], **grey),
         "our bound": Line2D([], [], ls="--", **grey),

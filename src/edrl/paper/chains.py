@@ -1,22 +1,25 @@
-"""Statistics of the N-chain's returns, learnt and compared with the truth: what Figures 4 to 6 and Appendix E share.
+"""Statistics of the N-chain's returns, learnt and compared with the truth: what Figures 4 to 6 and
+Appendix E share.
 
-Figures 5, 12, 13 and 14 are captioned "different N-Chain lengths", Figure 6 "distances to the goal state". Both are
-measured: the start state of every chain, and every state of the longest one. A place is a pair of length and distance.
+Figures 5, 12, 13 and 14 are captioned "different N-Chain lengths", Figure 6 "distances to the goal
+state". Both are measured: the start state of every chain, and every state of the longest one. A
+place is a pair of length and distance.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict, Unpack
 
 import jax
 import numpy as np
+from matplotlib.axes import Axes
 from scipy import stats
 from scipy.stats import wasserstein_distance
 
 from edrl import Expectiles, evenly_spaced, midpoints
 from edrl.core.particles import Particles
-from edrl.core.statistics import Statistics
+from edrl.core.statistics import Imputation, Statistics
 from edrl.paper.experiment import Advance, Table, joined, select, table
 from edrl.report import style
 from edrl.tabular import MDP, Normal, Uniform, evaluate, learn, return_distributions, rollouts
@@ -33,7 +36,10 @@ FORWARD = 0
 
 MIDPOINTS, EVEN = "midpoints", "0.01 to 0.99"
 LEVELS: dict[str, Callable[[int], tuple[float, ...]]] = {MIDPOINTS: midpoints, EVEN: evenly_spaced}
-"""The paper names no levels for its tabular expectiles. The midpoints (2k - 1)/2K are QDRL's, the others ER-DQN's."""
+"""The paper names no levels for its tabular expectiles.
+
+The midpoints (2k - 1)/2K are QDRL's, the others ER-DQN's.
+"""
 GOALS: dict[str, Reward] = {"uniform": Uniform(-1.0, 1.0), "gaussian": Normal(0.0, 1.0)}
 """Rewards at the goal in Appendix E; elsewhere it is 1."""
 TITLES = {"uniform": "goal reward uniform on (-1, 1)", "gaussian": "goal reward standard Gaussian"}
@@ -43,14 +49,27 @@ SUFFIX = {MIDPOINTS: "", EVEN: "-even"}  # of the ids of claims
 AT = {MIDPOINTS: "at the midpoint levels", EVEN: "at levels from 0.01 to 0.99"}
 
 
-def expectiles(levels: str, k: int, imputation: Any = "exact") -> Expectiles:
+def expectiles(levels: str, k: int, imputation: str | Imputation = "exact") -> Expectiles:
     """K expectiles at one of the two sets of levels."""
     return Expectiles(LEVELS[levels](k), imputation=imputation)
 
 
+class Options(TypedDict, total=False):
+    """How a method is run; `Method` says what each is."""
+
+    ks: Sequence[int]
+    lengths: Sequence[int]
+    seeds: int
+    td_ks: Sequence[int] | None
+    td_lengths: Sequence[int] | None
+    dp_sweeps: int
+
+
 @dataclass(frozen=True)
 class Method:
-    """An algorithm, and how it is run: for which K, chains, and with how many seeds of temporal differences."""
+    """An algorithm, and how it is run: for which K, chains, and with how many seeds of temporal
+    differences.
+    """
 
     name: str
     family: Callable[[str, int], Statistics]  # from a set of levels and K
@@ -62,13 +81,17 @@ class Method:
     dp_sweeps: int = 10_000
 
     @classmethod
-    def of_expectiles(cls, name: str, imputation: Any = "exact", **options: Any) -> "Method":
+    def of_expectiles(
+        cls, name: str, imputation: str | Imputation = "exact", **options: Unpack[Options]
+    ) -> "Method":
         """Expectiles with an imputation."""
         return cls(name, partial(expectiles, imputation=imputation), **options)
 
 
 class Chains:
-    """N-chains of several lengths under the policy that goes forward, as one MDP, and their true returns."""
+    """N-chains of several lengths under the policy that goes forward, as one MDP, and their true
+    returns.
+    """
 
     def __init__(
         self, lengths: Sequence[int] = LENGTHS, goal: Reward = 1.0, reward_atoms: int = 64
@@ -76,7 +99,7 @@ class Chains:
         self.goal, self.reward_atoms = goal, reward_atoms
         self.mdp, self.start = side_by_side(lengths, goal, reward_atoms)
         self.truth: Truth = return_distributions(self.mdp, FORWARD, atoms=512)
-        self._true_values: dict[Any, np.ndarray] = {}
+        self._true_values: dict[object, np.ndarray] = {}
 
     def places(self, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         """(length, distance, state): the start of each chain, and all states of the longest one."""
@@ -86,7 +109,9 @@ class Chains:
                 yield length, distance, self.start[length] + length - 1 - distance
 
     def true_values(self, family: Statistics) -> np.ndarray:
-        """The statistics [S, K] of the true returns; an algorithm's imputation does not matter to them."""
+        """The statistics [S, K] of the true returns; an algorithm's imputation does not matter to
+        them.
+        """
         key = (type(family), tuple(family.taus.tolist()))  # type: ignore[attr-defined]
         if key not in self._true_values:
             self._true_values[key] = np.asarray(self.truth.values(family))[:, FORWARD]
@@ -130,7 +155,9 @@ class Chains:
     def _errors(
         self, mode: str, seed: int, family: Statistics, values: np.ndarray, lengths: Sequence[int]
     ) -> Table:
-        """Errors as in Definition 4.5, W1 of the imputed distributions, and errors of the mean, at all places."""
+        """Errors as in Definition 4.5, W1 of the imputed distributions, and errors of the mean, at
+        all places.
+        """
         length, distance, state = (
             list(column) for column in zip(*self.places(lengths), strict=True)
         )
@@ -154,7 +181,9 @@ class Chains:
         )
 
     def imputed_truth(self, levels: str, ks: Sequence[int] = KS) -> Table:
-        """W1 between the true returns and what is imputed from their own expectiles: no learning at all."""
+        """W1 between the true returns and what is imputed from their own expectiles: no learning at
+        all.
+        """
         found: list[Table] = []
         for k in ks:
             family = expectiles(levels, k)
@@ -163,7 +192,9 @@ class Chains:
         return joined(*found)
 
     def monte_carlo(self, family: Statistics, episodes: int = 1000, repeats: int = 10) -> Table:
-        """What 1,000 rollouts from each state, the paper's ground truth, know of the statistics, on average."""
+        """What 1,000 rollouts from each state, the paper's ground truth, know of the statistics, on
+        average.
+        """
         length, distance, state = (
             list(column) for column in zip(*self.places((LONGEST,)), strict=True)
         )
@@ -179,7 +210,9 @@ class Chains:
 def side_by_side(
     lengths: Sequence[int], goal: Reward = 1.0, reward_atoms: int = 64
 ) -> tuple[MDP, dict[int, int]]:
-    """The chains of `problems.n_chain` under the action forward, as one MDP; and the first state of each."""
+    """The chains of `problems.n_chain` under the action forward, as one MDP; and the first state of
+    each.
+    """
     ends = np.cumsum(lengths)
     start = dict(zip(lengths, (ends - np.asarray(lengths)).tolist(), strict=True))
     first = np.repeat(list(start.values()), lengths)
@@ -196,8 +229,9 @@ def side_by_side(
 
 
 def padded_chain(length: int, goal: Reward = 1.0, reward_atoms: int = 64) -> MDP:
-    """One chain under the action forward, with states that are never reached: as large as the longest one, so that
-    nothing is compiled twice, and small, because temporal differences copy the values of all states at every step."""
+    """One chain under the action forward, with states that are never reached: as large as the
+    longest one, so that nothing is compiled twice, and small, because temporal differences copy the
+    values of all states at every step."""
 
     def step(x: int, _: int) -> list[tuple[float, int, Reward]]:
         if x >= length - 1:
@@ -207,7 +241,7 @@ def padded_chain(length: int, goal: Reward = 1.0, reward_atoms: int = 64) -> MDP
     return MDP.from_function(step, LONGEST, 1, 0.99, start=0, reward_atoms=reward_atoms)
 
 
-def _rounded(numbers: Any) -> list[float]:
+def _rounded(numbers: Sequence[float] | np.ndarray) -> list[float]:
     """Six digits, which keeps the tables small."""
     return [float(f"{number:.6g}") for number in np.asarray(numbers).tolist()]
 
@@ -225,7 +259,9 @@ def measure_methods(
 
 
 def interval(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over seeds (the first axis) and the half width of its 95 % interval by Student's t; NaN for one seed."""
+    """Mean over seeds (the first axis) and the half width of its 95 % interval by Student's t; NaN
+    for one seed.
+    """
     mean, count = samples.mean(axis=0), len(samples)
     if count == 1:
         return mean, np.full_like(mean, np.nan)
@@ -238,8 +274,10 @@ AXES = {
 }
 
 
-def along(rows: Table, column: str, axis: str, **where: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A column as [seeds, places] and the lengths or distances: over the starts of all chains, or over one chain."""
+def along(rows: Table, column: str, axis: str, **where: object) -> tuple[np.ndarray, np.ndarray]:
+    """A column as [seeds, places] and the lengths or distances: over the starts of all chains, or
+    over one chain.
+    """
     found = select(rows, **where)
     fits = (
         found["distance"] == found["length"] - 1 if axis == "length" else found["length"] == LONGEST
@@ -250,13 +288,13 @@ def along(rows: Table, column: str, axis: str, **where: Any) -> tuple[np.ndarray
     return found[column][order].reshape(-1, len(places)), places
 
 
-def at_start(rows: Table, column: str, **where: Any) -> float:
+def at_start(rows: Table, column: str, **where: object) -> float:
     """The mean over seeds at the start of the longest chain."""
     return float(select(rows, length=LONGEST, distance=LONGEST - 1, **where)[column].mean())
 
 
 def plot_errors(
-    axes: Any, rows: Table, column: str, axis: str, mode: str, algorithm: str, **where: Any
+    axes: Axes, rows: Table, column: str, axis: str, mode: str, algorithm: str, **where: object
 ) -> None:
     """Lines over lengths or distances, darker for larger K, with intervals over seeds."""
     chosen = {"mode": mode, "algorithm": algorithm, **where}
@@ -278,27 +316,30 @@ def plot_errors(
     axes.set_xticks([1, 4, 7, 10, 14] if axis == "distance" else [2, 5, 8, 11, 15])
 
 
-def learnt_ks(rows: Table, **where: Any) -> list[int]:
+def learnt_ks(rows: Table, **where: object) -> list[int]:
     """For which K > 1 there are such rows."""
     return [k for k in np.unique(select(rows, **where)["k"]).tolist() if k > 1]
 
 
-def cells(rows: Table, column: str, ks: Sequence[int], **where: Any) -> np.ndarray:
+def cells(rows: Table, column: str, ks: Sequence[int], **where: object) -> np.ndarray:
     """A column as [K, seeds, cells]: all starts of chains, then all states of the longest one."""
     both = [[along(rows, column, axis, k=k, **where)[0] for axis in AXES] for k in ks]
     return np.stack([np.concatenate(parts, axis=-1) for parts in both])
 
 
 def least_growth(values: np.ndarray, axis: int) -> float:
-    """The least ratio of a mean over seeds to the one before it, along an axis of [K, seeds, cells]."""
+    """The least ratio of a mean over seeds to the one before it, along an axis of [K, seeds,
+    cells].
+    """
     mean = values.mean(axis=1, keepdims=True)
     before, after = np.delete(mean, -1, axis), np.delete(mean, 0, axis)
     return float((after / before).min())
 
 
 def significant_falls(values: np.ndarray, axis: int) -> tuple[int, int]:
-    """In how many steps along an axis of [K, seeds, cells] the mean falls by more than the step's 95 % interval,
-    and how many steps there are. Seeds are independent runs, so their spreads add up."""
+    """In how many steps along an axis of [K, seeds, cells] the mean falls by more than the step's
+    95 % interval, and how many steps there are. Seeds are independent runs, so their spreads add
+    up."""
     before, after = np.delete(values, -1, axis), np.delete(values, 0, axis)
     count = values.shape[1]
     variance = (before.var(axis=1, ddof=1) + after.var(axis=1, ddof=1)) / count
@@ -307,7 +348,7 @@ def significant_falls(values: np.ndarray, axis: int) -> tuple[int, int]:
     return int(falls.sum()), int(falls.size)
 
 
-def listed(numbers: Sequence[float], ks: Sequence[int], unit: str = "") -> str:
+def listed(numbers: Sequence[float] | np.ndarray, ks: Sequence[int], unit: str = "") -> str:
     """Numbers for a claim, with the K that each is for."""
     values = ", ".join(f"{number:.3g}{unit}" for number in numbers)
     return f"{values} for K = {', '.join(str(k) for k in ks)}"

@@ -1,8 +1,8 @@
-"""Which statistics are Bellman closed: Lemma 3.2, Lemma 4.2, Theorem 4.3, and verdicts on all families."""
+"""Which statistics are Bellman closed: Lemma 3.2, Lemma 4.2, Theorem 4.3, and verdicts on all
+families.
+"""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Moments, Quantiles
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics
+from edrl.core.types import Numbers, Values, ValuesLike
 from edrl.paper.experiment import (
     Advance,
     Claim,
@@ -28,7 +29,7 @@ from edrl.tabular.bellman import exact_backup, reward_moments, solve_moments
 from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import garnet
-from edrl.theory.closedness import bellman_closed
+from edrl.theory.closedness import Functions, bellman_closed
 
 GAMMA, ORDERS = 0.9, 6
 SUPPORTS = {
@@ -37,13 +38,13 @@ SUPPORTS = {
 }
 
 # Sets of expectations E[h(Z)]: by Theorem 4.3 the first are closed and the others are not.
-MOMENT_SPANS: dict[str, list[Callable[[Any], Any]]] = {
+MOMENT_SPANS: dict[str, Functions] = {
     "E[Z]": [lambda x: x],
     "E[Z], E[Z + Z²]": [lambda x: x, lambda x: x + x**2],
     "E[Z - 2], E[Z² + Z], E[Z³ - Z]": [lambda x: x - 2, lambda x: x**2 + x, lambda x: x**3 - x],
     "Legendre polynomials to degree 6": [np.polynomial.Legendre.basis(j) for j in range(1, 7)],
 }
-OTHER_SETS: dict[str, list[Callable[[Any], Any]]] = {
+OTHER_SETS: dict[str, Functions] = {
     "E[Z²] (no mean)": [np.square],
     "E[Z], E[Z³]": [lambda x: x, lambda x: x**3],
     "E[exp Z]": [np.exp],
@@ -54,14 +55,16 @@ OTHER_SETS: dict[str, list[Callable[[Any], Any]]] = {
 }
 
 
-def _coin_toss(family: Statistics, values: Any) -> Particles:
+def _coin_toss(family: Statistics, values: Values) -> Particles:
     """Two equally likely atoms with this mean and variance."""
     deviation = jnp.sqrt(jnp.maximum(values[..., 1:], 0))
     return Particles(values[..., :1] + deviation * jnp.array([-1.0, 1.0], values.dtype))
 
 
 class MeanAndVariance(Statistics):
-    """Sobel's (1982) statistics: the variance is no expectation E[h(Z)], so Theorem 4.3 is silent about them."""
+    """Sobel's (1982) statistics: the variance is no expectation E[h(Z)], so Theorem 4.3 is silent
+    about them.
+    """
 
     imputation: Imputation = eqx.field(static=True, default=_coin_toss)
 
@@ -69,11 +72,13 @@ class MeanAndVariance(Statistics):
     def size(self) -> int:
         return 2
 
-    def evaluate(self, mu: Particles) -> Any:
+    def evaluate(self, mu: Particles) -> Values:
         return jnp.stack([mu.mean(), mu.variance()], axis=-1)
 
-    def loss(self, values: Any, target: Particles) -> Any:
-        """The squared distance to both; it is not affine in the target, as Section 3.4 would ask for learning."""
+    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+        """The squared distance to both; it is not affine in the target, as Section 3.4 would ask
+        for learning.
+        """
         return jnp.sum((values - self.evaluate(target)) ** 2, axis=-1)
 
 
@@ -97,7 +102,7 @@ def measure(full: bool, advance: Advance) -> Tables:
         *(_moments(seed, 4096 if full else 512) for seed in range(10 if full else 3))
     )
     rows = []
-    candidates: list[tuple[str, str, Any]] = [
+    candidates: list[tuple[str, str, Statistics | Functions]] = [
         (name, "Theorem 4.3", h) for name, h in (MOMENT_SPANS | OTHER_SETS).items()
     ]
     candidates += [(name, source, family) for name, (family, source) in FAMILIES.items()]
@@ -112,7 +117,9 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def _projection(name: str, count: int) -> Table:
-    """Lemma 3.2 on random distributions: the statistics of Pi_C mu, and the distribution imputed from those of mu."""
+    """Lemma 3.2 on random distributions: the statistics of Pi_C mu, and the distribution imputed
+    from those of mu.
+    """
     rng = np.random.default_rng(0)
     family, support = Categorical(SUPPORTS[name]), SUPPORTS[name]
     mu = Particles(rng.uniform(-1.3, 1.3, (count, 12)), rng.dirichlet(np.full(12, 0.5), count))
@@ -134,13 +141,16 @@ def _projection(name: str, count: int) -> Table:
 
 
 def _moments(seed: int, atoms: int) -> Table:
-    """Lemma 4.2: the binomial Bellman equation against an exact backup, and its solution against the truth."""
+    """Lemma 4.2: the binomial Bellman equation against an exact backup, and its solution against
+    the truth.
+    """
     mdp, policy = garnet(seed, 4, 2, 2, GAMMA, max_reward=1 - GAMMA), np.full((4, 2), 0.5)
     rng = np.random.default_rng(seed)
     eta = Particles(rng.uniform(-1, 1, (4, 2, 5)), rng.dirichlet(np.ones(5), (4, 2)))
     family = Moments(ORDERS)
     one_step = np.abs(
-        family.evaluate(exact_backup(mdp, policy, eta)) - _binomial(mdp, np.asarray(family.evaluate(eta)))
+        family.evaluate(exact_backup(mdp, policy, eta))
+        - _binomial(mdp, np.asarray(family.evaluate(eta)))
     )
     truth = return_distributions(mdp, policy, atoms=atoms)
     solved = np.abs(solve_moments(mdp, policy, ORDERS) - truth.values(family))

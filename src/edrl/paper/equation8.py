@@ -3,18 +3,18 @@
 Each condition of Equation (7), r_k(z) = mean_n -2 |tau_k - 1{z_n <= e_k}| (z_n - e_k), is piecewise
 linear in the samples: its slope changes where a sample passes the expectile e_k. Between these
 kinks the objective, the sum of the r_k squared, is a convex quadratic. At a kink r_k bends upwards
-for tau_k < 1/2 and downwards for tau_k > 1/2, so its square bends downwards where r_k is negative or
-positive, respectively. That is seen on ordered samples. Without an order it is plain: swapping two
-samples changes nothing, so a convex objective would be least where all samples are equal, and they
-would have one expectile only.
+for tau_k < 1/2 and downwards for tau_k > 1/2, so its square bends downwards where r_k is negative
+or positive, respectively. That is seen on ordered samples. Without an order it is plain: swapping
+two samples changes nothing, so a convex objective would be least where all samples are equal, and
+they would have one expectile only.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from scipy.optimize import minimize
 
 from edrl.core.families import Expectiles, evenly_spaced, midpoints
@@ -106,7 +106,7 @@ def _random_expectiles(
 
 def _scaled(values: np.ndarray) -> np.ndarray:
     """Shifted and scaled to the range from 0 to 1."""
-    return (values - values[..., :1]) / (values[..., -1:] - values[..., :1])
+    return np.asarray((values - values[..., :1]) / (values[..., -1:] - values[..., :1]))
 
 
 def _ordered_samples(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -114,16 +114,16 @@ def _ordered_samples(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return np.sort(rng.normal(0.5, 0.75, shape), axis=-1)
 
 
-def conditions(taus: Any, values: Any, samples: Any) -> Any:
+def conditions(taus: np.ndarray, values: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """r_k [..., K] for samples [..., N]: the left-hand sides of Equation (7)."""
     error = samples[..., None, :] - values[..., :, None]
     weight = np.where(error > 0, taus[:, None], 1 - taus[:, None])
-    return np.mean(-2 * weight * error, axis=-1)
+    return np.asarray(np.mean(-2 * weight * error, axis=-1))
 
 
-def objective(taus: Any, values: Any, samples: Any) -> Any:
+def objective(taus: np.ndarray, values: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """Equation (8)."""
-    return np.sum(conditions(taus, values, samples) ** 2, axis=-1)
+    return np.asarray(np.sum(conditions(taus, values, samples) ** 2, axis=-1))
 
 
 def _slopes(taus: np.ndarray, values: np.ndarray, samples: np.ndarray) -> np.ndarray:
@@ -254,18 +254,22 @@ def _descend(taus: np.ndarray, values: np.ndarray, start: np.ndarray) -> np.ndar
     return settled if stays else np.asarray(end)
 
 
-def _with_gradient(samples: Any, taus: Any, values: Any) -> tuple[float, np.ndarray]:
+def _with_gradient(
+    samples: np.ndarray, taus: np.ndarray, values: np.ndarray
+) -> tuple[float, np.ndarray]:
     residual = conditions(taus, values, samples)
     return float(np.sum(residual**2)), 2 * residual @ _slopes(taus, values, samples)
 
 
 def _exist(taus: np.ndarray, values: np.ndarray) -> np.ndarray:
     """For which rows there are equally weighted samples, which must fulfil the conditions."""
-    return np.abs(conditions(taus, values, equal_samples(taus, values))).max(axis=-1) < 1e-7
+    left = conditions(taus, values, equal_samples(taus, values))
+    return np.asarray(np.abs(left).max(axis=-1) < 1e-7)
 
 
 def equal_samples(taus: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """K equally weighted samples [rows, K] with the expectiles [rows, K], or NaN where there are none.
+    """K equally weighted samples [rows, K] with the expectiles [rows, K], or NaN where there are
+    none.
 
     All places are tried that they may have. With c_j samples in the j-th interval between the
     expectiles, of sum S_j, the conditions are linear: sum_j w_kj (S_j - c_j e_k) = 0. Their
@@ -362,7 +366,7 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("equation-8", figure, caption)]
 
 
-def _draw_landscape(axes: Any, rows: Table, kinks: Sequence[float]) -> None:
+def _draw_landscape(axes: Axes, rows: Table, kinks: Sequence[float]) -> None:
     axis = np.unique(rows["first"])
     height = np.log10(np.maximum(np.array(rows["objective"]).reshape(len(axis), -1), 1e-5))
     levels = np.arange(-4.5, 1.01, 0.5)
@@ -378,7 +382,7 @@ def _draw_landscape(axes: Any, rows: Table, kinks: Sequence[float]) -> None:
     axes.grid(visible=False)
 
 
-def _draw_shares(axes: Any, tables: Tables) -> None:
+def _draw_shares(axes: Axes, tables: Tables) -> None:
     kinds = {
         "not convex on a segment": (_violations(tables), "#D55E00", "o"),
         "samples exist": (_existing(tables), style.COLOURS["EDRL"], "s"),
@@ -497,7 +501,7 @@ def _percentages(shares: Shares) -> str:
     return f"{of_k[LEVELS[0]]} at the midpoints and {of_k[LEVELS[1]]} at 0.01 to 0.99"
 
 
-def _joined(entries: Sequence[Any]) -> str:
+def _joined(entries: Sequence[object]) -> str:
     return ", ".join(str(entry) for entry in entries)
 
 

@@ -1,8 +1,9 @@
-"""Figure 1: one imputed backup, drawn: statistics, imputed distributions, the Bellman operator, new statistics."""
-
-from typing import Any
+"""Figure 1: one imputed backup, drawn: statistics, imputed distributions, the Bellman operator, new
+statistics.
+"""
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from edrl import Expectiles
 from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Tables, joined, select, table
@@ -97,7 +98,7 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("figure-1", figure, _CAPTION)]
 
 
-def _expectiles(axes: Any, rows: dict[str, np.ndarray], role: str, name: str) -> None:
+def _expectiles(axes: Axes, rows: dict[str, np.ndarray], role: str, name: str) -> None:
     axes.plot(rows["value"], rows["tau"], "o-", color=_COLOURS[role], label=f"expectiles at {name}")
     axes.set_ylim(0, 1.25)
 

@@ -1,8 +1,7 @@
 """Figure 3: the N-chain, drawn from the MDP itself, and what its returns look like."""
 
-from typing import Any
-
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import Circle, FancyArrowPatch
 
 from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Tables, select, table
@@ -69,7 +68,7 @@ def draw(tables: Tables) -> list[Drawing]:
     ]
 
 
-def _draw_chain(axes: Any, rows: dict[str, np.ndarray], action: str) -> None:
+def _draw_chain(axes: Axes, rows: dict[str, np.ndarray], action: str) -> None:
     """Circles for states, arrows for transitions, as wide as they are likely."""
     last = int(max(rows["state"].max(), rows["successor"].max()))
     ends = set(rows["successor"][rows["ends"]].tolist())
@@ -127,7 +126,10 @@ def _draw_chain(axes: Any, rows: dict[str, np.ndarray], action: str) -> None:
     axes.axis("off")
 
 
-_CAPTION = "The 15-chain, drawn from its transition table: arrows are as wide as they are likely; the last state is terminal."
+_CAPTION = (
+    "The 15-chain, drawn from its transition table: arrows are as wide as they are"
+    " likely; the last state is terminal."
+)
 _CAPTION_RETURNS = (
     "True return distributions under the policy that goes forward, smoothed with a Gaussian of width 0.15. The"
     " farther from the goal, the more modes: one for each number of falls back to x0."

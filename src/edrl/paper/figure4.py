@@ -1,8 +1,7 @@
 """Figure 4: nine expectiles of the return from the 15-chain's first state: the collapse."""
 
-from typing import Any
-
 import numpy as np
+from matplotlib.axes import Axes
 
 from edrl.paper.chains import (
     ALPHA,
@@ -83,7 +82,7 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("figure-4", figure, _CAPTION)]
 
 
-def _draw_panel(axes: Any, tables: Tables, levels: str, mode: str) -> None:
+def _draw_panel(axes: Axes, tables: Tables, levels: str, mode: str) -> None:
     taus = np.asarray(select(tables["truth_bounds"], levels=levels)["tau"])
     samples = _by_seed(tables, levels, "Monte Carlo", "MC")
     grey, black = style.COLOURS["Monte Carlo"], style.COLOURS["truth"]

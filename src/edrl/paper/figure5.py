@@ -1,4 +1,6 @@
-"""Figures 5 and 12: errors of expectiles on N-chains, and the Wasserstein distances of the same runs."""
+"""Figures 5 and 12: errors of expectiles on N-chains, and the Wasserstein distances of the same
+runs.
+"""
 
 from typing import Any
 
@@ -78,7 +80,9 @@ def draw(tables: Tables) -> list[Drawing]:
 
 
 def _draw(tables: Tables, column: str, levels: str, name: str) -> Drawing:
-    """Above temporal differences, below dynamic programming; on the left over lengths, on the right over distances."""
+    """Above temporal differences, below dynamic programming; on the left over lengths, on the right
+    over distances.
+    """
     figure, grid = style.axes(2, 4, width=11, height=5.4, sharey=True)
     columns = [(axis, algorithm) for axis in AXES for algorithm in ("EDRL-naive", "EDRL")]
     for line, (mode, how) in zip(grid, _MODES.items(), strict=True):
@@ -129,7 +133,9 @@ def _judge_levels(tables: Tables, levels: str) -> list[Claim]:
 
 
 def _judge_growth(rows: Table, levels: str) -> list[Claim]:
-    """Section 5.1: naive's error "grows as both the distance to the goal state and number of expectiles increase"."""
+    """Section 5.1: naive's error "grows as both the distance to the goal state and number of
+    expectiles increase".
+    """
     by = {mode: _cells(rows, "error", levels, mode, "EDRL-naive") for mode in ("DP", "TD")}
     ways = {
         "k": ("the number of expectiles, at every length and distance", 0),
@@ -160,7 +166,9 @@ def _cells(rows: Table, column: str, levels: str, mode: str, algorithm: str) -> 
 
 
 def _part(values: np.ndarray, way: str) -> np.ndarray:
-    """Of cells [..., starts of chains and states of the longest one]: one of the two, or both for K."""
+    """Of cells [..., starts of chains and states of the longest one]: one of the two, or both for
+    K.
+    """
     starts = values.shape[-1] - (LONGEST - 1)
     return {"k": values, "length": values[..., :starts], "distance": values[..., starts:]}[way]
 
@@ -227,7 +235,9 @@ _LOW_NOTE = (
 
 
 def _judge_w1(tables: Tables, levels: str) -> list[Claim]:
-    """Appendix E: "increasing the number of expectiles always leads to improved performance under EDRL"."""
+    """Appendix E: "increasing the number of expectiles always leads to improved performance under
+    EDRL".
+    """
     rows, suffix, where = tables["errors"], SUFFIX[levels], AT[levels]
     by = {"DP": cells(rows, "w1", KS, levels=levels, mode="DP", algorithm="EDRL")}
     by["TD"] = _cells(rows, "w1", levels, "TD", "EDRL")

@@ -1,8 +1,9 @@
 """Figure 7: an MDP in which the means that an algorithm learns decide whether it acts well."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+from matplotlib.axes import Axes
 from scipy.stats import expon
 
 from edrl import Categorical, Expectiles, Quantiles, Statistics
@@ -29,11 +30,12 @@ _ALGORITHMS = ("CDRL", "QDRL", "EDRL")
 
 def _family(name: str, k: int) -> Statistics:
     # The paper's CDRL has its support points at 0, 1 and 2.
-    return {
+    makers: dict[str, Callable[[], Statistics]] = {
         "CDRL": lambda: Categorical(np.linspace(0, 2, k)),
         "QDRL": lambda: Quantiles(k),
         "EDRL": lambda: Expectiles(k),
-    }[name]()
+    }
+    return makers[name]()
 
 
 def measure(full: bool, advance: Advance) -> Tables:
@@ -141,8 +143,10 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("figure-7", figure, _CAPTION), Drawing("figure-7-k", over_k, _CAPTION_K)]
 
 
-def _draw_graph(axes: Any, transitions: Table) -> None:
-    """States as circles, placed by the action that leads to them, and what is paid at the end of each path."""
+def _draw_graph(axes: Axes, transitions: Table) -> None:
+    """States as circles, placed by the action that leads to them, and what is paid at the end of
+    each path.
+    """
     places = {0: (0.0, 0.0), 1: (1.0, 0.5), 2: (1.0, -0.5), 3: (2.0, 0.5), 4: (2.0, -0.5)}
     rewards = {3: "Exp(1)", 4: "1.85 - Exp(1)"}
     drawn = set()

@@ -1,4 +1,6 @@
-"""Appendix A: the exact, expectile, quantile and categorical updates of one distribution, side by side."""
+"""Appendix A: the exact, expectile, quantile and categorical updates of one distribution, side by
+side.
+"""
 
 import numpy as np
 

@@ -1,7 +1,6 @@
 """Figures 13 and 14: N-chains with uniform and Gaussian goal rewards."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from edrl.paper.chains import (
     TITLES,
     Chains,
     Method,
+    Options,
     at_start,
     cells,
     least_growth,
@@ -40,7 +40,7 @@ _ALGORITHMS = ("EDRL-naive", "EDRL")
 
 def measure(full: bool, advance: Advance) -> Tables:
     ks = KS if full else (1, 3, 9)
-    options: dict[str, Any] = {
+    options: Options = {
         "ks": ks,
         "seeds": 6 if full else 4,
         "td_lengths": LENGTHS if full else SPARSE,
@@ -50,7 +50,8 @@ def measure(full: bool, advance: Advance) -> Tables:
         Method.of_expectiles("EDRL", **options),
         Method.of_expectiles("EDRL-naive", "as_samples", **options),
     ]
-    # At the other levels, dynamic programming alone: temporal differences differ there as in Figure 5.
+    # At the other levels, dynamic programming alone: temporal differences differ there as in Figure
+    # 5.
     others = [Method(one.name, one.family, ks, seeds=0) for one in methods]
     tables: dict[str, Table] = {}
     for number, (name, goal) in enumerate(GOALS.items()):
@@ -169,11 +170,16 @@ _BACKUPS = (
     "From five to seven expectiles the distance rises a little, as with the fixed reward: an effect of"
     " repeated backups at these levels. At the midpoints it falls with every K."
 )
-_NEAR_GOAL = "Two or three steps from the goal, three and nine expectiles have nearly the same error. Everywhere else it grows."
+_NEAR_GOAL = (
+    "Two or three steps from the goal, three and nine expectiles have nearly the same"
+    " error. Everywhere else it grows."
+)
 
 
 def _learnt(rows: Table, k: int) -> tuple[float, int, int]:
-    """By TD: naive's error over EDRL's at x0, and in how many of how many cells EDRL is significantly worse."""
+    """By TD: naive's error over EDRL's at x0, and in how many of how many cells EDRL is
+    significantly worse.
+    """
     chosen = {"levels": MIDPOINTS, "mode": "TD"}
     naive, exact = (
         at_start(rows, "error", algorithm=algorithm, k=k, **chosen) for algorithm in _ALGORITHMS

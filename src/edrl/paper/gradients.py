@@ -1,6 +1,6 @@
-"""Section 3.4: expected gradients vanish at the true statistics, because losses are affine in the target."""
-
-from typing import Any
+"""Section 3.4: expected gradients vanish at the true statistics, because losses are affine in the
+target.
+"""
 
 import numpy as np
 
@@ -34,7 +34,9 @@ LOSSES: dict[str, Statistics] = {
 
 
 def measure(full: bool, advance: Advance) -> Tables:
-    """Gradients of all losses for single transitions and in expectation, and deviations from affinity."""
+    """Gradients of all losses for single transitions and in expectation, and deviations from
+    affinity.
+    """
     gradients = []
     seeds = 10 if full else 2
     for seed in range(seeds):
@@ -45,9 +47,11 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def _gradients(seed: int) -> Table:
-    """Gradients of each loss at the true statistics of four-step returns, for targets from single transitions.
+    """Gradients of each loss at the true statistics of four-step returns, for targets from single
+    transitions.
 
-    Three-step returns are computed exactly. A transition's target is r + gamma Z with such a return Z.
+    Three-step returns are computed exactly. A transition's target is r + gamma Z with such a return
+    Z.
     """
     mdp = garnet(seed, 4, 2, 2, 0.9, max_reward=0.1)
     eta = Particles(np.zeros((mdp.num_states, mdp.num_actions, 1)))
@@ -57,13 +61,11 @@ def _gradients(seed: int) -> Table:
     for name, family in LOSSES.items():
         atoms, probs, weights = _targets(mdp, eta)
         flat = (*weights.shape[:2], -1)
-        true = family.evaluate(
-            Particles(atoms.reshape(flat), (weights[..., None] * probs).reshape(flat))
-        )
+        masses = (weights[..., None] * probs).reshape(flat)
+        true = np.asarray(family.evaluate(Particles(atoms.reshape(flat), masses)))
         rows += _rows(name, family, true, atoms, probs, weights)
-        if (
-            name == "EDRL"
-        ):  # the "type error" of Section 3.1: the successors' expectiles in the place of samples
+        # The "type error" of Section 3.1: the successors' expectiles in the place of samples.
+        if name == "EDRL":
             samples = Particles(family.evaluate(eta))
             rows += _rows("EDRL-naive", family, true, *_targets(mdp, samples))
     names, what, size = zip(*rows, strict=True)
@@ -71,8 +73,11 @@ def _gradients(seed: int) -> Table:
 
 
 def _targets(mdp: MDP, eta: Particles) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Atoms and probabilities of all targets [S, A, B, A', n], and how likely each is, under the uniform policy."""
-    atoms = mdp.rewards.atoms[..., None] + mdp.gamma * np.asarray(eta.atoms)[mdp.successors]
+    """Atoms and probabilities of all targets [S, A, B, A', n], and how likely each is, under the
+    uniform policy.
+    """
+    rewards = np.asarray(mdp.rewards.atoms)
+    atoms = rewards[..., None] + mdp.gamma * np.asarray(eta.atoms)[mdp.successors]
     weights = np.repeat(mdp.probs[..., None], mdp.num_actions, axis=-1) / mdp.num_actions
     return atoms, np.asarray(eta.probs)[mdp.successors], weights
 
@@ -80,19 +85,20 @@ def _targets(mdp: MDP, eta: Particles) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def _rows(
     name: str,
     family: Statistics,
-    true: Any,
+    true: np.ndarray,
     atoms: np.ndarray,
     probs: np.ndarray,
     weights: np.ndarray,
 ) -> list[tuple[str, str, float]]:
     """The mean size of a single transition's gradient, and the largest expected one."""
 
-    def gradient(values: Any) -> np.ndarray:  # [S, A, B, A', K]
+    def gradient(values: np.ndarray) -> np.ndarray:  # [S, A, B, A', K]
         everywhere = np.broadcast_to(values[:, :, None, None], (*weights.shape, family.size))
-        return np.sum(family.score(everywhere, atoms) * probs[..., None, :], axis=-1)
+        scores = np.asarray(family.score(everywhere, atoms))
+        return np.asarray(np.sum(scores * probs[..., None, :], axis=-1))
 
     def expected(single: np.ndarray) -> np.ndarray:
-        return np.sum(single * weights[..., None], axis=(2, 3))
+        return np.asarray(np.sum(single * weights[..., None], axis=(2, 3)))
 
     single = gradient(true)
     off = np.abs(expected(single))

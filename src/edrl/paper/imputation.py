@@ -1,11 +1,12 @@
-"""Beyond the paper: exact expectile imputation against the paper's numerical one, in accuracy and in cost.
+"""Beyond the paper: exact expectile imputation against the paper's numerical one, in accuracy and
+in cost.
 
-Timings are in the tables and in the figures. No claim prints one: they differ from run to run and between machines.
+Timings are in the tables and in the figures. No claim prints one: they differ from run to run and
+between machines.
 """
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import numpy as np
 from edrl import Expectiles, Particles
 from edrl.core.imputation.scipy_reference import solve_rows
 from edrl.core.metrics import integrated_cdf
+from edrl.core.types import Array
 from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config, preset
 from edrl.deep.learner import Adam, new_learner, seed_of, update
@@ -75,12 +77,14 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def _compare(k: int, rows: int) -> Table:
-    """Every method on the same values: error of the imputed expectiles over their range, success, seconds a solve."""
+    """Every method on the same values: error of the imputed expectiles over their range, success,
+    seconds a solve.
+    """
     family = Expectiles(k)
     values = random_values(family, rows, seed=k)
     spread = np.ptp(values, axis=-1)
 
-    def relative(atoms: Any, probs: Any = None) -> np.ndarray:
+    def relative(atoms: Array, probs: Array | None = None) -> np.ndarray:
         off = np.abs(np.asarray(family.evaluate(Particles(atoms, probs))) - values)
         return np.asarray(off.max(-1) / spread)
 
@@ -118,10 +122,11 @@ def _compare(k: int, rows: int) -> Table:
 
 
 def equal_weights_exist(values: np.ndarray, taus: np.ndarray) -> np.ndarray:
-    """Whether [...] some K equally weighted samples have the expectiles values [..., K], K > 2, of a distribution.
+    """Whether [...] some K equally weighted samples have the expectiles values [..., K], K > 2, of
+    a distribution.
 
-    Such samples have a CDF that is a multiple of 1/K. It lies between the two chord slopes at every knot of the
-    integrated CDF, and this is all that is asked for: see docs/exact-imputation.md.
+    Such samples have a CDF that is a multiple of 1/K. It lies between the two chord slopes at every
+    knot of the integrated CDF, and this is all that is asked for: see docs/exact-imputation.md.
     """
     k, outer = len(taus), taus != 0.5
     x = values[..., outer] - values[..., ~outer]
@@ -129,12 +134,12 @@ def equal_weights_exist(values: np.ndarray, taus: np.ndarray) -> np.ndarray:
     ends = [(0, 0)] * (x.ndim - 1)
     least = np.ceil(k * np.pad(slopes, [*ends, (1, 0)]) - _ROUNDING)
     most = np.floor(k * np.pad(slopes, [*ends, (0, 1)], constant_values=1) + _ROUNDING)
-    return np.all(np.maximum(least, 1) <= np.minimum(most, k - 1), axis=-1)
+    return np.asarray(np.all(np.maximum(least, 1) <= np.minimum(most, k - 1), axis=-1))
 
 
 def _means(rows: int) -> Table:
-    """How far the mean of the imputed samples is from the 1/2-expectile that they were imputed from, over the range
-    of the expectiles before the noise."""
+    """How far the mean of the imputed samples is from the 1/2-expectile that they were imputed
+    from, over the range of the expectiles before the noise."""
     family, rng = Expectiles(11), np.random.default_rng(0)
     clean = random_values(family, rows, seed=11)
     spread = np.ptp(clean, axis=-1)
@@ -154,8 +159,8 @@ def _means(rows: int) -> Table:
 
 
 def _updates() -> Table:
-    """Seconds of one update by QR-DQN and by ER-DQN with exact imputation, and of SciPy's solves for one minibatch of
-    eleven expectiles with noise, such as a network puts out."""
+    """Seconds of one update by QR-DQN and by ER-DQN with exact imputation, and of SciPy's solves
+    for one minibatch of eleven expectiles with noise, such as a network puts out."""
     rng, family = np.random.default_rng(0), Expectiles(11)
     frames = rng.integers(0, 2, (2, _BATCH, *_OBSERVATION)).astype(np.uint8)
     rewards, discounts = (
@@ -192,7 +197,7 @@ def _timed_updates(batch: Batch, family: Expectiles, values: np.ndarray) -> Tabl
     return joined(*found)
 
 
-def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
+def _updater(config: Config, batch: Batch) -> Callable[[], None]:
     family = config.family()
     network = network_for(config.network, _OBSERVATION, _ACTIONS, family.num_outputs)
     agent, adam = StatisticsAgent(family, network), Adam(config.learning_rate, config.adam_epsilon)
@@ -206,12 +211,13 @@ def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
 
 
 @jax.jit
-def _impute(family: Expectiles, values: Any) -> Particles:
+def _impute(family: Expectiles, values: jax.Array) -> Particles:
     """Compiled once for a size, whoever asks for it."""
-    return family.impute(values)
+    imputed: Particles = family.impute(values)
+    return imputed
 
 
-def _seconds(call: Callable[[], Any], rows: int, repeat: int = 50) -> float:
+def _seconds(call: Callable[[], object], rows: int, repeat: int = 50) -> float:
     """Seconds a row: the median over rounds, after one call that compiles."""
     call()
     rounds = []

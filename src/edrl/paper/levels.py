@@ -1,14 +1,16 @@
-"""Which CDF levels? Every rule of exact expectile imputation, on many MDPs, against the true returns.
+"""Which CDF levels? Every rule of exact expectile imputation, on many MDPs, against the true
+returns.
 
-The default was chosen on other problems: Garnets of 10 states, 2 actions and 3 successors (seeds 0 to 239), chains
-of 5, 8, 11, 15 and 20 states, Gymnasium's own FrozenLake, CliffWalking and Taxi. None of those is here.
+The default was chosen on other problems: Garnets of 10 states, 2 actions and 3 successors (seeds 0
+to 239), chains of 5, 8, 11, 15 and 20 states, Gymnasium's own FrozenLake, CliffWalking and Taxi.
+None of those is here.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -99,7 +101,9 @@ class Batch:
                 )
 
     def _split(self, entries: np.ndarray) -> list[np.ndarray]:
-        """Entries [S, A, ...] of the whole, problem by problem, without the actions that are repeated."""
+        """Entries [S, A, ...] of the whole, problem by problem, without the actions that are
+        repeated.
+        """
         ends = np.cumsum([problem.mdp.num_states for problem in self.problems])
         parts = zip(np.split(entries, ends[:-1]), self.problems, strict=True)
         return [part[:, : problem.mdp.num_actions] for part, problem in parts]
@@ -111,8 +115,8 @@ class Batch:
 
 
 def direct_sum(mdps: Sequence[MDP]) -> MDP:
-    """The MDP that consists of all `mdps` side by side. Where it has too many actions, they are repeated, each as often
-    as the others: so a uniform policy stays uniform."""
+    """The MDP that consists of all `mdps` side by side. Where it has too many actions, they are
+    repeated, each as often as the others: so a uniform policy stays uniform."""
     actions = math.lcm(*(mdp.num_actions for mdp in mdps))
     branches = max(mdp.probs.shape[-1] for mdp in mdps)
     atoms = max(mdp.rewards.size for mdp in mdps)
@@ -179,7 +183,9 @@ def _chains(gamma: float, *lengths: int, goal: str = "1") -> list[Problem]:
 
 
 def river_swim(length: int, gamma: float) -> MDP:
-    """Strehl and Littman's (2008): a swimmer goes with the current for little, or against it for a reward upstream."""
+    """Strehl and Littman's (2008): a swimmer goes with the current for little, or against it for a
+    reward upstream.
+    """
     last = length - 1
 
     def step(x: int, action: int) -> list[tuple[float, int, Reward]]:
@@ -225,7 +231,10 @@ def _taxi(gamma: float) -> Problem:
     )
 
 
-def _exact(taus: Any) -> Levelled:
+_Setting = tuple[str, float, str]  # a problem, a discount factor and a policy
+
+
+def _exact(taus: int | Sequence[float] | np.ndarray) -> Levelled:
     return lambda rule: Expectiles(taus, imputation=ExactExpectiles(rule))  # type: ignore[arg-type]
 
 
@@ -282,14 +291,15 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def ratios(errors: Table) -> Table:
-    """Each rule's error over the default's: geometric means over settings, with bootstrapped 95 % intervals.
+    """Each rule's error over the default's: geometric means over settings, with bootstrapped 95 %
+    intervals.
 
-    A setting is a problem with a discount factor and a policy. Ratios are paired by setting and number of
-    expectiles; those of one setting count as one. Groups count the same in the mean over all of them.
-    Errors that the truth's own uncertainty could change by more than a tenth count as ten times that, which
-    brings ratios nearer to 1.
+    A setting is a problem with a discount factor and a policy. Ratios are paired by setting and
+    number of expectiles; those of one setting count as one. Groups count the same in the mean over
+    all of them. Errors that the truth's own uncertainty could change by more than a tenth count as
+    ten times that, which brings ratios nearer to 1.
     """
-    found: dict[Any, dict[str, float]] = {}
+    found: dict[tuple[str, _Setting, int], dict[str, float]] = {}
     for group, problem, gamma, policy, k, rule, error, unsure in zip(
         *(
             errors[c]
@@ -300,7 +310,7 @@ def ratios(errors: Table) -> Table:
         found.setdefault((group, (problem, gamma, policy), k), {})[rule] = max(
             error, _KNOWN * unsure
         )
-    cells: dict[tuple[str, str], dict[Any, list[float]]] = {}
+    cells: dict[tuple[str, str], dict[_Setting, list[float]]] = {}
     for (group, setting, _), by_rule in found.items():
         for rule, error in by_rule.items():
             log = float(np.log(error / by_rule[DEFAULT]))
@@ -326,7 +336,9 @@ def ratios(errors: Table) -> Table:
     return joined(*rows)
 
 
-def _ratio(rule: str, group: str, mean: Any, resampled: np.ndarray, logs: np.ndarray) -> Table:
+def _ratio(
+    rule: str, group: str, mean: float | np.floating, resampled: np.ndarray, logs: np.ndarray
+) -> Table:
     low, high = np.exp(np.quantile(resampled, [0.025, 0.975]))
     return table(
         rule=rule, group=group, ratio=float(np.exp(mean)), low=low, high=high, settings=len(logs)

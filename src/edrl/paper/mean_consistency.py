@@ -67,7 +67,9 @@ def _family(algorithm: str, k: int, low: float = -1.0) -> Statistics:
 
 
 def _errors(mdps: list[MDP], family: Statistics, exact: list[np.ndarray]) -> dict[str, list[float]]:
-    """For each MDP the largest error of an expected return, and whether dynamic programming settled."""
+    """For each MDP the largest error of an expected return, and whether dynamic programming
+    settled.
+    """
     learnt = [dp.evaluate(mdp, "uniform", family, tolerance=TOLERANCE) for mdp in mdps]
     errors = [
         float(np.abs(one.means() - true).max()) for one, true in zip(learnt, exact, strict=True)
@@ -94,7 +96,9 @@ def _two_actions(algorithm: str) -> Table:
 
 
 def _identity(k: int) -> Table:
-    """How far x is from z_K - (z_K - z_1)/c times the sum of the h, for c = K - 1 and for the printed c = K."""
+    """How far x is from z_K - (z_K - z_1)/c times the sum of the h, for c = K - 1 and for the
+    printed c = K.
+    """
     x = np.linspace(-1, 1, 401)
     total = Categorical(np.linspace(-1, 1, k)).features(x).sum(axis=0)
     off = [np.abs(1 - 2 / c * total - x).max() for c in (k - 1, k)]
@@ -104,6 +108,7 @@ def _identity(k: int) -> Table:
 def draw(tables: Tables) -> list[Drawing]:
     """Errors of means over K, and the example of two actions."""
     figure, (left, right) = style.axes(1, 2, width=9.0, height=3.7)
+    ks = np.unique(tables["means"]["k"])
     for algorithm in ALGORITHMS:
         rows = select(tables["means"], algorithm=algorithm)
         ks = np.unique(rows["k"])

@@ -1,21 +1,23 @@
-"""Appendix C: no number of statistics makes the largest error small, though the mean error vanishes.
+"""Appendix C: no number of statistics makes the largest error small, though the mean error
+vanishes.
 
 For EDRL the largest error over all levels does not vanish either, but that over levels away from 0
 and 1 does: docs/edrl-theorem.md proves both.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.axes import Axes
 from scipy.optimize import differential_evolution
 
 from edrl.core.families import Categorical, Expectiles, Quantiles, midpoints
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
+from edrl.core.types import Array
 from edrl.paper.experiment import (
     Advance,
     Claim,
@@ -84,7 +86,7 @@ def _lemmas(
         learnt = dp.evaluate(mdp, 0, family).values[:, 0]
         true = np.asarray(family.evaluate(_returns(mdp)))
         off = np.abs(learnt - true)
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "largest": [off.max()],
             "mean": off.mean(axis=-1).max(),
             "bound": bound,
@@ -99,7 +101,9 @@ def _lemmas(
 
 
 def _solve_lemmas(family: Expectiles, depths: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """EDRL's learnt and true statistics at the first state of the first lemma's MDPs and the second's."""
+    """EDRL's learnt and true statistics at the first state of the first lemma's MDPs and the
+    second's.
+    """
     chains = [cdrl_not_uniform(M, depth, "A") for depth in depths]
     rewards = np.array([mdp.rewards.atoms[1, 0, 0, 0] for mdp in chains])
     atoms = np.broadcast_to(rewards[:, None, None], (len(chains), 2, ATOMS))
@@ -115,17 +119,21 @@ def _solve_lemmas(family: Expectiles, depths: Sequence[int]) -> tuple[np.ndarray
 
 
 def _uniform(family: Expectiles, generations: int) -> Table:
-    """EDRL's largest error over inner levels that a search finds, and the outermost level's in our example."""
+    """EDRL's largest error over inner levels that a search finds, and the outermost level's in our
+    example.
+    """
     taus = np.asarray(family.taus)
     inner = (taus >= INNER[0] - 1e-12) & (taus <= INNER[1] + 1e-12)
     start = np.random.default_rng(0).uniform(size=(BATCH, 1 + 2 * 2 * ATOMS))
 
-    def largest(x: np.ndarray) -> Any:
+    def largest(x: np.ndarray) -> np.ndarray:
         learnt, true = _fork(family, GAMMA, *_decoded(x))
-        return -np.abs(learnt - true)[:, inner].max(axis=-1)
+        return np.asarray(-np.abs(learnt - true)[:, inner].max(axis=-1))
 
     found = differential_evolution(
-        largest, [(0, 1)] * start.shape[1], init=start, maxiter=generations, vectorized=True,
+        largest, [(0, 1)] * start.shape[1],
+        init=start,  # pyright: ignore[reportArgumentType]
+        maxiter=generations, vectorized=True,
         updating="deferred", polish=False, rng=0, tol=0, atol=0,
     )  # fmt: skip
     first, atoms, probs = _outermost(taus[0])
@@ -146,8 +154,9 @@ def _uniform(family: Expectiles, generations: int) -> Table:
 def _outermost(tau: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Two MDPs with the same expectiles at x1, from the level tau on, but different ones at x0.
 
-    With w = tau / (1 - tau) the returns at x1 are -1, 0 and 1 with probabilities w/2, 1/2 - w/2 and 1/2,
-    or -w and 1 with equal ones. The return at x2, where x0 leads with probability w/(2 + w), is -1.
+    With w = tau / (1 - tau) the returns at x1 are -1, 0 and 1 with probabilities w/2, 1/2 - w/2 and
+    1/2, or -w and 1 with equal ones. The return at x2, where x0 leads with probability w/(2 + w),
+    is -1.
     """
     odds = tau / (1 - tau)
     sure = [-1.0] * ATOMS
@@ -158,7 +167,9 @@ def _outermost(tau: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _decoded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """From genes [D, n]: the probability of x1 [n], and atoms and probs of the returns [n, 2, ATOMS]."""
+    """From genes [D, n]: the probability of x1 [n], and atoms and probs of the returns [n, 2,
+    ATOMS].
+    """
     fields = x[1:].T.reshape(-1, 2, 2, ATOMS)
     weights = fields[:, 0] ** 3 + 1e-12  # small probabilities matter
     return x[0], 2 * fields[:, 1] - 1, weights / weights.sum(axis=-1, keepdims=True)
@@ -167,10 +178,12 @@ def _decoded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _fork(
     family: Statistics, gamma: float, first: np.ndarray, atoms: np.ndarray, probs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Learnt and true statistics [n, K] at x0, which leads to x1 with probability `first`, else to x2.
+    """Learnt and true statistics [n, K] at x0, which leads to x1 with probability `first`, else to
+    x2.
 
-    `atoms` and `probs` [n, 2, ATOMS] are the returns at x1 and x2: rewards before the end, or constant
-    rewards for ever. Their statistics are learnt exactly, so x0 is one imputed backup away.
+    `atoms` and `probs` [n, 2, ATOMS] are the returns at x1 and x2: rewards before the end, or
+    constant rewards for ever. Their statistics are learnt exactly, so x0 is one imputed backup
+    away.
     """
     count = len(first)
     missing = BATCH - count  # the same shape for all: they share a compilation
@@ -184,11 +197,17 @@ def _fork(
 
 @in_float64
 @jax.jit
-def _solve_fork(family: Statistics, gamma: Any, first: Any, atoms: Any, probs: Any) -> Any:
+def _solve_fork(
+    family: Statistics,
+    gamma: jax.Array,
+    first: jax.Array,
+    atoms: jax.Array,
+    probs: jax.Array,
+) -> tuple[Array, Array]:
     returns = Particles(atoms, probs)
     weights = jnp.stack([first, 1 - first], axis=-1)
 
-    def backed_up(eta: Particles) -> Any:
+    def backed_up(eta: Particles) -> Array:
         return family.evaluate(Particles(gamma * eta.atoms, eta.probs).mixture(weights))
 
     return backed_up(family.impute(family.evaluate(returns))), backed_up(returns)
@@ -214,7 +233,7 @@ def draw(tables: Tables) -> list[Drawing]:
         rows = select(tables["errors"], algorithm=algorithm)
         colour, marker = style.COLOURS[algorithm], style.MARKERS[algorithm]
         axes.plot(rows["k"], rows["largest"], color=colour, marker=marker, label="largest error")
-        dashed: dict[str, Any] = {"color": colour, "marker": marker, "ls": "--", "mfc": "white"}
+        dashed: style.Options = {"color": colour, "marker": marker, "ls": "--", "mfc": "white"}
         axes.plot(rows["k"], rows["mean"], label="mean error", **dashed)
         name = "Theorem 4.6" if algorithm == "CDRL" else "Theorem 4.7"
         axes.plot(rows["k"], rows["bound"], color="#000000", lw=1, label=f"{name}, mean error")
@@ -236,16 +255,16 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("non-uniform", figure, caption)]
 
 
-def _over_k(axes: Any, ks: np.ndarray) -> None:
+def _over_k(axes: Axes, ks: np.ndarray) -> None:
     axes.set(xscale="log", yscale="log", xlabel="number K")
     axes.set_xticks(ks, [str(k) for k in ks])
     axes.minorticks_off()
     axes.legend(loc="lower left", fontsize=8)
 
 
-def _draw_edrl(axes: Any, tables: Tables) -> None:
+def _draw_edrl(axes: Axes, tables: Tables) -> None:
     colour, rows = style.COLOURS["EDRL"], select(tables["uniform"])
-    solid: dict[str, Any] = {"color": colour, "marker": "s"}
+    solid: style.Options = {"color": colour, "marker": "s"}
     axes.plot(rows["k"], rows["outermost"], label="outermost level, our example", **solid)
     axes.plot(
         rows["k"],
@@ -259,14 +278,14 @@ def _draw_edrl(axes: Any, tables: Tables) -> None:
         rows["k"], rows["inner"], label="inner levels, worst found", ls="--", mfc="white", **solid
     )
     largest = np.array([select(tables["edrl"], k=k)["largest"].max() for k in rows["k"]])
-    small: dict[str, Any] = {"color": colour, "marker": "s", "ms": 4, "ls": ":"}
+    small: style.Options = {"color": colour, "marker": "s", "ms": 4, "ls": ":"}
     beyond_rounding = np.where(largest > 1e-12, largest, np.nan)
     axes.plot(rows["k"], beyond_rounding, label="all levels, both lemmas", **small)
     axes.set(title="EDRL", ylim=(1e-7, 20))
     _over_k(axes, rows["k"])
 
 
-def _draw_statistics(row: Any, statistics: Table) -> None:
+def _draw_statistics(row: Sequence[Axes], statistics: Table) -> None:
     for axes, name in zip(row, SHOWN, strict=True):
         rows = select(statistics, algorithm=name)
         near = (
@@ -274,7 +293,7 @@ def _draw_statistics(row: Any, statistics: Table) -> None:
         )
         x, true, learnt = (rows[column][near] for column in ("place", "true", "learnt"))
         axes.plot(x, true, "o", color=style.COLOURS["truth"], mfc="none", ms=8, label="true")
-        look: dict[str, Any] = {"marker": style.MARKERS[name], "color": style.COLOURS[name]}
+        look: style.Options = {"marker": style.MARKERS[name], "color": style.COLOURS[name]}
         axes.plot(x, learnt, ls="none", ms=4 if name == "EDRL" else None, label="learnt", **look)
         axes.legend(loc="upper left")
         axes.set_title(

@@ -1,9 +1,12 @@
-"""The paper's own imputation: K equally weighted samples by SciPy, on the chains of Figures 5, 13 and 14."""
+"""The paper's own imputation: K equally weighted samples by SciPy, on the chains of Figures 5, 13
+and 14.
+"""
 
 import itertools
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from edrl.core.imputation.scipy_reference import solve_rows
 from edrl.paper.chains import (
@@ -57,7 +60,9 @@ _NAMES = {
 
 
 def _methods(full: bool, levels: str) -> list[Method]:
-    """What is run at one set of levels: on the longest chain, root's dynamic programming on others as well."""
+    """What is run at one set of levels: on the longest chain, root's dynamic programming on others
+    as well.
+    """
     middle = levels == MIDPOINTS
     ks = _MANY if full else (3, 5, 9) if middle else (3, 9)
     ends = _MANY if full else (3, 9)
@@ -66,6 +71,7 @@ def _methods(full: bool, levels: str) -> list[Method]:
     td_ks = _MANY if full else (3,)
     seeds = 5 if full else 3 if middle else 1
     solver: dict[str, Any] = {"dp_sweeps": _SWEEPS, "seeds": seeds, "td_lengths": (LONGEST,)}
+    again: dict[str, Any] = {**solver, "seeds": 3}
     lengths = (LONGEST,) if not middle else LENGTHS if full else SPARSE
     return [
         Method.of_expectiles("EDRL", ks=ends, td_ks=td_ks if middle or full else (), **cheap),
@@ -78,7 +84,7 @@ def _methods(full: bool, levels: str) -> list[Method]:
         ),
         Method.of_expectiles(
             "EDRL-minimise", "scipy-minimize", ks=ends if full else (3,), lengths=(LONGEST,),
-            td_ks=(3,) if full and middle else (), **solver | {"seeds": 3},
+            td_ks=(3,) if full and middle else (), **again,
         ),
     ]  # fmt: skip
 
@@ -138,7 +144,7 @@ def draw(tables: Tables) -> list[Drawing]:
     ]
 
 
-def _lines(axes: Any, rows: Table, column: str, mode: str, levels: str) -> None:
+def _lines(axes: Axes, rows: Table, column: str, mode: str, levels: str) -> None:
     """One line for each imputation, over K, at the start of the longest chain."""
     for name in _NAMES:
         where = {
@@ -228,7 +234,9 @@ def judge(tables: Tables) -> list[Claim]:
     return [*claims, *_judge_means(tables), *(_judge_goal(tables["goals"], goal) for goal in GOALS)]
 
 
-def _ratios(rows: Table, algorithm: str, mode: str, **where: Any) -> tuple[list[float], list[int]]:
+def _ratios(
+    rows: Table, algorithm: str, mode: str, **where: object
+) -> tuple[list[float], list[int]]:
     """Naive's error at x0 over the algorithm's for every K that was run, and those K."""
     chosen = {"mode": mode, **where}
     ks = np.unique(select(rows, algorithm=algorithm, **chosen)["k"]).tolist()
@@ -322,8 +330,8 @@ _NOTES = {
 
 
 def _judge_means(tables: Tables) -> list[Claim]:
-    """Section 4.3: "as long as the 1/2-expectile is included in the set of statistics, expected returns are learnt
-    exactly"."""
+    """Section 4.3: "as long as the 1/2-expectile is included in the set of statistics, expected
+    returns are learnt exactly"."""
     rows, solves = tables["errors"], tables["solves"]
 
     def off(algorithm: str) -> list[float]:

@@ -3,11 +3,11 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.axes import Axes
 from scipy.optimize import differential_evolution
 
 from edrl.core.families import Categorical, Quantiles
@@ -15,6 +15,7 @@ from edrl.core.metrics import cramer, integrated_cdf_distance, wasserstein
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
+from edrl.core.types import Array
 from edrl.paper.experiment import (
     Advance,
     Claim,
@@ -43,7 +44,7 @@ class Contraction:
     distance: str
     factor: float
     said: str  # the factor, in words
-    metric: Callable[[Particles, Particles], Any]
+    metric: Callable[[Particles, Particles], Array]
     family: Statistics | None  # of the projection after the Bellman operator
 
 
@@ -112,25 +113,29 @@ def _random(rng: np.random.Generator, count: int) -> Particles:
     return Particles(rng.uniform(-1, 1, probs.shape), probs)
 
 
-def _moves(family: Statistics, mu: Particles, nu: Particles) -> Any:
+def _moves(family: Statistics, mu: Particles, nu: Particles) -> tuple[Array, Array, Array]:
     """W1(Pi mu, mu), W1(mu, nu) and W1(Pi mu, Pi nu)."""
     pi_mu, pi_nu = family.impute(family.evaluate(mu)), family.impute(family.evaluate(nu))
     return wasserstein(pi_mu, mu), wasserstein(mu, nu), wasserstein(pi_mu, pi_nu)
 
 
 def _contractions(generations: int) -> Table:
-    """The share of the promised factor that a backup reaches: at random, searched for, and at worst."""
+    """The share of the promised factor that a backup reaches: at random, searched for, and at
+    worst.
+    """
     genes = 1 + 2 * 2 * 2 * ATOMS
     random = np.random.default_rng(0).uniform(size=(genes, 4_000))
     rows = []
     for name, contraction in CONTRACTIONS.items():
         share = functools.partial(_share, contraction.metric, contraction.family)
 
-        def loss(x: np.ndarray, share: Callable[..., Any] = share) -> Any:
+        def loss(x: np.ndarray, share: Callable[..., np.ndarray] = share) -> np.ndarray:
             return -share(*_decoded(x))
 
         found = differential_evolution(
-            loss, [(0, 1)] * genes, init=random[:, :64].T, maxiter=generations, vectorized=True,
+            loss, [(0, 1)] * genes,
+            init=random[:, :64].T,  # pyright: ignore[reportArgumentType]
+            maxiter=generations, vectorized=True,
             updating="deferred", polish=False, rng=0, tol=0, atol=0,
         )  # fmt: skip
         ends = np.array([[[-1.0] * ATOMS] * 2, [[1.0] * ATOMS] * 2])[:, None]  # two point masses
@@ -156,13 +161,24 @@ def _decoded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @in_float64
 @functools.partial(jax.jit, static_argnames="metric")
-def _share(metric: Any, family: Any, first: Any, atoms: Any, probs: Any) -> Any:
-    """distance(O eta, O eta') / supremum distance(eta, eta') [n], for O the operator on two successors."""
+def _share(
+    metric: Callable[[Particles, Particles], Array],
+    family: Statistics | None,
+    first: jax.Array,
+    atoms: jax.Array,
+    probs: jax.Array,
+) -> jax.Array:
+    """distance(O eta, O eta') / supremum distance(eta, eta') [n], for O the operator on two
+    successors.
+    """
 
-    def backed_up(atoms: Any, probs: Any) -> Particles:
+    def backed_up(atoms: jax.Array, probs: jax.Array) -> Particles:
         weights = jnp.stack([first, 1 - first], axis=-1)
         mixed = Particles(GAMMA * atoms, probs).mixture(weights)
-        return mixed if family is None else family.impute(family.evaluate(mixed))
+        if family is None:
+            return mixed
+        imputed: Particles = family.impute(family.evaluate(mixed))
+        return imputed
 
     before = metric(Particles(atoms[0], probs[0]), Particles(atoms[1], probs[1])).max(axis=-1)
     after = metric(backed_up(atoms[0], probs[0]), backed_up(atoms[1], probs[1]))
@@ -189,7 +205,7 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("projections", figure, caption)]
 
 
-def _draw_bars(axes: Any, rows: Table, column: str, kinds: tuple[str, ...]) -> None:
+def _draw_bars(axes: Axes, rows: Table, column: str, kinds: tuple[str, ...]) -> None:
     groups = list(dict.fromkeys(rows[column]))
     colours = {"random": "#bbbbbb", "searched": "#7f7f7f", "worst case": "#000000"}
     width = 0.8 / len(kinds)

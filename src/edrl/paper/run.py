@@ -139,7 +139,8 @@ def _work(part: str, out: Path, full: bool, measured: bool) -> Part:
     tables = {path.stem: read_csv(path) for path in files}
     captions = _draw(experiment, tables, out / "figures")
     seconds = json.loads((kept / "part.json").read_text())["seconds"]
-    # A compiled program holds memory maps, of which Linux allows a process 65,530: XLA crashes beyond.
+    # A compiled program holds memory maps, of which Linux allows a process 65,530: XLA crashes
+    # beyond.
     jax.clear_caches()
     return Part(name, captions, experiment.judge(tables), [path.stem for path in files], seconds)
 

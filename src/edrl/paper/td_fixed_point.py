@@ -1,7 +1,6 @@
 """Section 3.4, Appendix A: temporal differences converge to dynamic programming's fixed point."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -159,7 +158,7 @@ def _draw_runs(axis: Axes, tables: Tables, name: str, target: str, label: str) -
     rows = select(tables["distances"], algorithm=name, fixed_point=target)
     steps, distance = _over_runs(rows)
     by_run = rows["distance"].reshape(len(steps), -1)
-    look: dict[str, Any] = {"color": COLOURS[name], "marker": MARKERS[name], "label": label}
+    look: style.Options = {"color": COLOURS[name], "marker": MARKERS[name], "label": label}
     if target == "EDRL's":
         look |= {"linestyle": "--", "markerfacecolor": "white"}
     low, high = by_run.min(axis=1), by_run.max(axis=1)

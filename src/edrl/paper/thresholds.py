@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from edrl.core.check import fail
 from edrl.report.claims import Claim, Kind, Limit, Threshold, judge_claim
+from edrl.study.tables import Json
 
 FILE = Path(__file__).with_name("thresholds.toml")
 
@@ -22,7 +22,7 @@ def thresholds() -> dict[str, Threshold]:
     return {name: _threshold(entry) for name, entry in entries.items()}
 
 
-def _threshold(entry: dict[str, Any]) -> Threshold:
+def _threshold(entry: Json) -> Threshold:
     limits = entry["limits"]
     single = all(key in ("above", "at_most", "unit") for key in limits)
     named = (

@@ -1,5 +1,6 @@
 """Lemma 4.4 drawn: distributions that share their statistics until they are backed up."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from edrl.core.families import Categorical, Expectiles, Quantiles
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
+from edrl.core.types import Array
 from edrl.paper.experiment import (
     Advance,
     Claim,
@@ -88,11 +90,13 @@ def _returns(mdp: MDP) -> Particles:
 def _rows(
     name: str,
     family: Statistics,
-    places: Any,
+    places: Sequence[float] | Array,
     before: dict[str, Particles],
     after: dict[str, Particles],
 ) -> tuple[Table, Table]:
-    """Tables of the distributions' atoms, and of their statistics; `places` are levels or support points."""
+    """Tables of the distributions' atoms, and of their statistics; `places` are levels or support
+    points.
+    """
     atoms, values = [], []
     for stage, distributions in (("before", before), ("after", after)):
         for label, mu in distributions.items():
@@ -140,7 +144,7 @@ def _draw_stage(axis: Axes, family: str, stage: str, tables: Tables) -> None:
         y = [0.0, *np.cumsum(mu["prob"]), 1.0]
         label = name.removesuffix(" at x1") if i < 2 else None
         axis.step(x, y, where="post", color=colour, lw=2 if first else 1.4, label=label)
-        mark: dict[str, Any] = {
+        mark: style.Options = {
             "color": colour,
             "ls": "none",
             "mfc": "none" if first else colour,

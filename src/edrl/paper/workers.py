@@ -26,9 +26,9 @@ def worker_pool(
 ) -> Iterator[Callable[..., "Future[Any]"]]:
     """Yield `submit(function, *arguments)`; the functions may call `report_progress`.
 
-    Whoever submits no more than `workers` at a time can stop: what waits in the pool's own queue is begun in any case.
-    Processes are started afresh, since a fork of one that has used JAX may hang. What one of them compiles, the
-    others and later runs find in `cache`.
+    Whoever submits no more than `workers` at a time can stop: what waits in the pool's own queue is
+    begun in any case. Processes are started afresh, since a fork of one that has used JAX may hang.
+    What one of them compiles, the others and later runs find in `cache`.
     """
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()
@@ -64,7 +64,8 @@ def interruptible() -> Iterator[None]:
 def _begin(messages: Any, cache: Path, threads: int) -> None:
     global _messages
     _messages = messages
-    # Before XLA starts: workers share the cores, and compiling in parallel costs more than it brings.
+    # Before XLA starts: workers share the cores, and compiling in parallel costs more than it
+    # brings.
     os.environ.setdefault("PJRT_NPROC", str(threads))
     if threads == 1:
         flags = os.environ.get("XLA_FLAGS", "")

@@ -41,19 +41,19 @@ class Band:
 
 def mean(scores: Scores) -> np.ndarray:
     """The mean over games of each game's mean."""
-    return np.mean([game.mean(axis=-1) for game in scores], axis=0)
+    return np.asarray(np.mean([game.mean(axis=-1) for game in scores], axis=0))
 
 
 def median(scores: Scores) -> np.ndarray:
     """The median over games of each game's mean."""
-    return np.median([game.mean(axis=-1) for game in scores], axis=0)
+    return np.asarray(np.median([game.mean(axis=-1) for game in scores], axis=0))
 
 
 def interquartile_mean(scores: Scores) -> np.ndarray:
     """The mean of the middle half of all runs, whatever their game."""
     runs = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = runs.shape[-1] // 4
-    return runs[..., cut : runs.shape[-1] - cut].mean(axis=-1)
+    return np.asarray(runs[..., cut : runs.shape[-1] - cut].mean(axis=-1))
 
 
 def optimality_gap(scores: Scores, threshold: float = 1.0) -> np.ndarray:
@@ -61,7 +61,9 @@ def optimality_gap(scores: Scores, threshold: float = 1.0) -> np.ndarray:
 
     What is above it does not make up for what is below.
     """
-    return np.mean([np.maximum(threshold - game, 0.0).mean(axis=-1) for game in scores], axis=0)
+    return np.asarray(
+        np.mean([np.maximum(threshold - game, 0.0).mean(axis=-1) for game in scores], axis=0)
+    )
 
 
 MEASURES: dict[str, Callable[[Scores], np.ndarray]] = {
@@ -150,7 +152,7 @@ def _drawn(rng: np.random.Generator, size: int) -> np.ndarray:
 def _weights(rng: np.random.Generator, size: int) -> np.ndarray:
     """How often each resample takes each seed, as a share: a resample's mean is then a matrix
     product."""
-    return np.eye(size)[_drawn(rng, size)].mean(axis=1)
+    return np.asarray(np.eye(size)[_drawn(rng, size)].mean(axis=1))
 
 
 def _varies(scores: Scores) -> bool:

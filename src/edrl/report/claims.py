@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Kind = Literal["evidence", "identity"]
 """evidence: a measurement that could have come out otherwise. identity: a definition, an
@@ -150,7 +150,7 @@ def _margin(factors: Sequence[float]) -> str:
     return f"{math.floor(100 * least) / 100:g}×" if least < 10 else f"{math.floor(least):g}×"
 
 
-def as_json(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+def as_json(claims: Sequence[Claim]) -> list[dict[str, object]]:
     """What `claims.json` holds."""
     return [asdict(claim) for claim in claims]
 

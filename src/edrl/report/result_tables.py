@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ def measure(study: Study) -> Tables:
     }
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     kept = list(rows)
     return {name: [row[number] for row in kept] for number, name in enumerate(columns)}
 
@@ -78,7 +77,7 @@ def _profiles(study: Study) -> Table:
     everything = np.concatenate([game for games in scores.values() for game in games])
     # On Atari some scores are a hundred times human: beyond eight times there is little to see.
     taus = np.linspace(min(0.0, everything.min()), max(1.0, min(everything.max(), 8.0)) * 1.02, 201)
-    rows: list[Any] = []
+    rows: list[tuple[object, ...]] = []
     for agent, games in scores.items():
         found = aggregates.profile(games, taus)
         entries = (taus, found.value, found.low, found.high)
@@ -98,7 +97,7 @@ def _improvement(study: Study) -> Table:
 
 def _curves(study: Study) -> Table:
     """The mean evaluation over all seeds that came so far, unfinished runs among them."""
-    rows: list[Any] = []
+    rows: list[tuple[object, ...]] = []
     for env in study.games:
         for agent in study.played:
             runs = [

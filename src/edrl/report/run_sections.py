@@ -1,13 +1,13 @@
 """The section of a report's page on what was run, what is missing, and how agents differ."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from edrl.deep.settings import Value, spell
 from edrl.report import page
 from edrl.report.study_figures import label
 from edrl.study.results import Study
 from edrl.study.runs import LAST
+from edrl.study.tables import Json
 
 _NO_PLAN = "where there is no plan (suite.json), another agent or game has the seed"
 
@@ -87,7 +87,7 @@ def _made(study: Study) -> list[str]:
     return parts
 
 
-def _maker(made: dict[str, Any]) -> tuple[str, str, str]:
+def _maker(made: Json) -> tuple[str, str, str]:
     return _listed(made.get("commit")), _listed(made.get("versions")), _listed(made.get("machine"))
 
 

@@ -1,9 +1,9 @@
 """The figures of a report on runs: each is drawn from one table and nothing else."""
 
 import itertools
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator, NullFormatter
@@ -44,9 +44,9 @@ def agents_in(rows: Table, looks: Looks) -> list[str]:
     return [agent for agent in looks if agent in there]
 
 
-def grouped(rows: Table, *names: str) -> dict[tuple[Any, ...], dict[str, np.ndarray]]:
+def grouped(rows: Table, *names: str) -> dict[tuple[str, ...], dict[str, np.ndarray]]:
     """The rows of a long table by their entries in some columns, in one pass."""
-    places: dict[tuple[Any, ...], list[int]] = {}
+    places: dict[tuple[str, ...], list[int]] = {}
     for place, key in enumerate(zip(*(rows[name] for name in names), strict=True)):
         places.setdefault(key, []).append(place)
     arrays = {name: np.asarray(column) for name, column in rows.items()}
@@ -78,7 +78,7 @@ def aggregates(rows: Table, looks: Looks) -> Drawing:
     )
 
 
-def _interval(axes: Any, place: float, value: float, low: float, high: float, look: Look) -> None:
+def _interval(axes: Axes, place: float, value: float, low: float, high: float, look: Look) -> None:
     colour = look.colour
     if not np.isnan(low):
         axes.plot(
@@ -246,7 +246,7 @@ _DASHES = " Dashed where fewer runs than there should be stand behind it"
 
 
 def _curve(
-    axes: Any, found: dict[str, np.ndarray], name: str, complete: np.ndarray, colour: str
+    axes: Axes, found: dict[str, np.ndarray], name: str, complete: np.ndarray, colour: str
 ) -> None:
     """A column against steps with its band: full where all runs are there, dashed where fewer."""
     step, value = found["step"], found[name]

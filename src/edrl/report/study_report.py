@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from edrl.core.check import check_directory, fail
 from edrl.report import page, study_figures, style
 from edrl.report.result_tables import measure
+from edrl.report.run_sections import count
 from edrl.report.study_figures import label
-from edrl.report.study_sections import TITLE, body, count
+from edrl.report.study_sections import TITLE, body
 from edrl.report.style import Drawing
 from edrl.study.results import Study, read_study
 from edrl.study.runs import RUNS, write_runs
-from edrl.study.tables import Table, Tables, read_csv, write_csv
+from edrl.study.tables import Json, Table, Tables, read_csv, write_csv
 
 _CSS = """.numbers th, .numbers td { text-align: right; white-space: normal; overflow-wrap: normal;
   padding: .3rem 0 .3rem .6rem; font-size: .95em; }
@@ -136,10 +136,10 @@ def _few_seeds(study: Study) -> list[str]:
     return [f"some games have one seed of an agent: {text}"]
 
 
-def _summary(study: Study, tables: Tables, warnings: list[str]) -> dict[str, Any]:
+def _summary(study: Study, tables: Tables, warnings: list[str]) -> Json:
     """What summary.json holds; a number that is not there is null."""
 
-    def records(rows: Table) -> list[dict[str, Any]]:
+    def records(rows: Table) -> list[Json]:
         lines = (dict(zip(rows, line, strict=True)) for line in zip(*rows.values(), strict=True))
         return [
             {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in line.items()}

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib
+import matplotlib.colors
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -137,6 +139,10 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+Options: TypeAlias = dict[str, Any]
+"""Keyword arguments of Matplotlib's methods, which have types of their own."""
+
+
 def applied() -> AbstractContextManager[None]:
     """Within it all that is drawn and saved has the style."""
     return matplotlib.rc_context(_STYLE)
@@ -163,7 +169,7 @@ def shades(colour: str, count: int) -> list[tuple[float, float, float]]:
     return [tuple(1 - (1 - full) * weight) for weight in np.linspace(0.35, 1.0, count)]
 
 
-def stems(axes: Any, atoms: Any, probs: Any, colour: str, label: str) -> None:
+def stems(axes: Axes, atoms: np.ndarray, probs: np.ndarray, colour: str, label: str) -> None:
     """Atoms as vertical lines, as high as their probabilities."""
     axes.vlines(atoms, 0, probs, color=colour, linewidth=1.8, label=label)
     axes.plot(atoms, probs, "o", color=colour, markersize=3.5)
@@ -171,9 +177,9 @@ def stems(axes: Any, atoms: Any, probs: Any, colour: str, label: str) -> None:
 
 
 def step_cdf(
-    axes: Any,
-    atoms: Any,
-    probs: Any,
+    axes: Axes,
+    atoms: np.ndarray,
+    probs: np.ndarray,
     colour: str,
     label: str,
     ends: tuple[float, float],

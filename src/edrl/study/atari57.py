@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import bootstrap, trim_mean
@@ -14,7 +13,7 @@ from edrl.core.check import fail
 from edrl.study.tables import Table, read_csv, table
 
 PAPER_AGENTS = ("QR-DQN", "ER-DQN-naive", "ER-DQN")
-_MEASURES: dict[str, Callable[..., Any]] = {
+_MEASURES: dict[str, Callable[..., np.ndarray]] = {
     "mean": np.mean,
     "median": np.median,
     "IQM": partial(trim_mean, proportiontocut=0.25),

@@ -13,6 +13,7 @@ from edrl.deep.config import THREADS
 from edrl.study.estimate import kind_of, sizes_of
 from edrl.study.locks import is_locked
 from edrl.study.plan import Planned
+from edrl.study.tables import Json
 from edrl.study.work import note_failure, work
 
 RETRIES = 100  # of a task whose worker or node died; it goes on from its checkpoint
@@ -46,7 +47,7 @@ def run_on_ray(
     began = not ray.is_initialized()
     if began:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
-    names: dict[Any, str] = {}
+    names: dict[object, str] = {}
     try:
         # max_calls: a process for each run, as without Ray.
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=1)(_work)
@@ -80,7 +81,7 @@ def run_on_ray(
             ray.shutdown()
 
 
-def _warn_of_waiting(nodes: Sequence[dict[str, Any]], needed: dict[str, float]) -> None:
+def _warn_of_waiting(nodes: Sequence[Json], needed: dict[str, float]) -> None:
     """Ray waits in silence for a node with the room.
 
     One may be on its way, if the cluster grows.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from edrl.deep.variant import Variant
 from edrl.study.identity import Record, labels_of, told_apart
 from edrl.study.plan import PLAN, read_plan
 from edrl.study.runs import RUNS, Key, PlannedRun, RunResult, read_run, read_runs
+
+Score = TypeVar("Score", float, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Scale:
     def usable(self) -> bool:
         return self.one > self.zero
 
-    def __call__(self, score: Any) -> Any:
+    def __call__(self, score: Score) -> Score:
         return (score - self.zero) / (self.one - self.zero)
 
 

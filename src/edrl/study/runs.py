@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from edrl.core.check import fail
 from edrl.deep.calibration import CALIBRATION, Calibration
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
+from edrl.deep.settings import Value
 from edrl.study.identity import Record
 from edrl.study.progress import finished, numbers, steps_done, tables_finished
-from edrl.study.tables import Table, read_json
+from edrl.study.tables import Json, Table, read_json
 from edrl.study.timing import Timing, timing_of
 
 LAST = 3  # evaluations that make a run's final score
@@ -58,7 +59,7 @@ class RunResult:
     scores: np.ndarray  # their means
     timing: Timing | None  # if it was written
     calibration: Table  # its columns; empty if it was not written
-    made: tuple[dict[str, Any], ...]  # what made it; one more entry each time it was resumed
+    made: tuple[Json, ...]  # what made it; one more entry each time it was resumed
     label: str = ""  # what a report calls its agent, which depends on the others in it
 
     @cached_property
@@ -80,7 +81,7 @@ class RunResult:
         return str(self._passed.get("env") or self.config.env)
 
     @property
-    def _passed(self) -> dict[str, Any]:
+    def _passed(self) -> Json:
         """What made it, with `family` and `env` if they were passed to `train`."""
         return self.made[-1] if self.made else {}
 
@@ -139,7 +140,7 @@ def write_runs(path: Path, runs: Iterable[RunResult], plans: Iterable[PlannedRun
     replace_text(path, text)  # it may be the only copy
 
 
-def _entry(run: RunResult) -> dict[str, Any]:
+def _entry(run: RunResult) -> Json:
     return {
         "config": json.loads(run.config.to_json()),
         "planned": run.planned,
@@ -153,7 +154,7 @@ def _entry(run: RunResult) -> dict[str, Any]:
     }
 
 
-def _without_host(maker: dict[str, Any]) -> dict[str, Any]:
+def _without_host(maker: Json) -> Json:
     machine = maker.get("machine")
     if not isinstance(machine, dict):
         return maker
@@ -161,7 +162,7 @@ def _without_host(maker: dict[str, Any]) -> dict[str, Any]:
     return {**maker, "machine": kept}
 
 
-def _plan_entries(plans: Iterable[PlannedRun]) -> list[dict[str, Any]]:
+def _plan_entries(plans: Iterable[PlannedRun]) -> list[Json]:
     """The planned runs of each agent, whose settings are written once."""
     entries: dict[tuple[Record, tuple[str, ...]], list[tuple[str, int, int]]] = {}
     for plan in plans:
@@ -188,7 +189,7 @@ def read_runs(path: Path) -> tuple[list[RunResult], list[PlannedRun]]:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
-def _from_entry(path: Path, entry: dict[str, Any]) -> RunResult:
+def _from_entry(path: Path, entry: Json) -> RunResult:
     config = Config.from_entries(entry["config"])
     goal = dataclasses.replace(config, steps=entry["planned"])
     if "finished" not in entry:  # format 1: `ended` says whether there was a last checkpoint
@@ -208,7 +209,7 @@ def _from_entry(path: Path, entry: dict[str, Any]) -> RunResult:
     )
 
 
-def _plan_of_entries(entries: Iterable[dict[str, Any]]) -> list[PlannedRun]:
+def _plan_of_entries(entries: Iterable[Json]) -> list[PlannedRun]:
     plans = []
     for entry in entries:
         settings = {name: _plain(value) for name, value in entry["settings"].items()}
@@ -218,11 +219,13 @@ def _plan_of_entries(entries: Iterable[dict[str, Any]]) -> list[PlannedRun]:
     return plans
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Value | list[float]) -> Value:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _plan_of_labels(rows: Iterable[list[Any]], runs: Iterable[RunResult]) -> list[PlannedRun]:
+def _plan_of_labels(
+    rows: Iterable[tuple[str, str, int, int]], runs: Iterable[RunResult]
+) -> list[PlannedRun]:
     """Format 1 names planned agents by their labels; the runs in the same file know the rest."""
     known: dict[str, RunResult] = {}
     for run in runs:

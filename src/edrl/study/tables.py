@@ -3,18 +3,22 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from edrl.core.check import fail
 
-Table = dict[str, list[Any]]
+Table: TypeAlias = dict[str, list[Any]]
 """Columns of equal length, of numbers or of strings."""
-Tables = dict[str, Table]
+Tables: TypeAlias = dict[str, Table]
+Columns: TypeAlias = dict[str, np.ndarray]
+"""A table whose columns are arrays."""
+Json: TypeAlias = dict[str, Any]
+"""An object in a JSON file: whoever reads it knows what is in it."""
 
 
-def table(**columns: Any) -> Table:
+def table(**columns: object) -> Table:
     """A table of columns: lists or arrays of one length; a single number or string is repeated."""
     lists = {
         name: column if np.isscalar(column) else np.asarray(column).tolist()
@@ -37,7 +41,7 @@ def joined(*tables: Table) -> Table:
     return {name: [entry for one in tables for entry in one[name]] for name in tables[0]}
 
 
-def select(rows: Table, **where: Any) -> dict[str, np.ndarray]:
+def select(rows: Table, **where: object) -> Columns:
     """The rows in which each named column has the given entry, as arrays."""
     mask = np.ones(len(next(iter(rows.values()))), bool)
     for name, entry in where.items():
@@ -61,15 +65,17 @@ def read_csv(path: Path) -> Table:
     return {name: _parsed(list(column)) for name, column in zip(header, columns, strict=True)}
 
 
-def _parsed(column: list[str]) -> list[Any]:
+def _parsed(column: list[str]) -> list[bool] | list[int] | list[float] | list[str]:
     if set(column) <= {"True", "False"}:
         return [entry == "True" for entry in column]
-    for kind in (int, float):
-        try:
-            return [kind(entry) for entry in column]
-        except ValueError:
-            continue
-    return list(column)
+    try:
+        return [int(entry) for entry in column]
+    except ValueError:
+        pass
+    try:
+        return [float(entry) for entry in column]
+    except ValueError:
+        return list(column)
 
 
 def read_json(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The tabular wing: finite MDPs, the paper's problems, dynamic programming and learning, all in float64."""
+"""The tabular wing, in float64: finite MDPs, problems, dynamic programming and learning."""
 
 from edrl.tabular import ground_truth, problems
 from edrl.tabular.bellman import exact_backup, imputed_backup, solve_moments

@@ -1,31 +1,61 @@
-"""From what users have (dense arrays, lists, Gymnasium's tables) to the checked sparse arrays of an `MDP`."""
+"""From what users have to the checked sparse arrays of an `MDP`.
+
+Users have dense arrays, lists, or Gymnasium's tables.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jaxtyping import Shaped
 
 from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
+from edrl.core.types import Bool, Float, Int
 from edrl.tabular.rewards import KINDS, PARTICLES, ContinuousReward, ContinuousRewards
 
-Reward = float | Particles | ContinuousReward
+T = TypeVar("T")
+
+Reward: TypeAlias = float | Particles | ContinuousReward
 """The reward of one transition: a number, a discrete distribution, or a continuous one."""
 
-Transitions = Iterable[tuple[float, int, Reward]]
-"""What can follow a state and an action: (probability, next state, reward)."""
+Transition: TypeAlias = tuple[float, int, Reward]
+"""(probability, next state, reward)."""
+
+Transitions: TypeAlias = Iterable[Transition]
+"""What can follow a state and an action."""
+
+Actions: TypeAlias = Mapping[int, Transitions] | Sequence[Transitions]
+"""The transitions of each action of one state."""
+
+Lists: TypeAlias = Mapping[int, Actions] | Sequence[Actions]
+"""The actions of each state, as `MDP.from_lists` takes them."""
 
 SUM_TOLERANCE = 1e-8
 
 
-def as_probabilities(probs: Any) -> np.ndarray:
-    """In float64; rows that sum to 1 as well as a lower precision can (a softmax in float32) then do so exactly."""
+@runtime_checkable
+class ToyText(Protocol):
+    """The environments of Gymnasium that have a table of transitions."""
+
+    @property
+    def unwrapped(self) -> object:
+        """The environment that has the attribute `P`."""
+
+
+def as_probabilities(probs: npt.ArrayLike) -> Float[np.ndarray, "..."]:
+    """`probs` in float64; rows that a lower precision has rounded are made to sum to 1.
+
+    A softmax in float32, for example, sums to 1 only as well as float32 can tell.
+    """
     given = np.asarray(probs)
     wide = given.astype(np.float64)
     if not jnp.issubdtype(given.dtype, jnp.floating):
         return wide
-    # What float32 can hold may have been rounded to it, though it comes in float64: `in_float64` widens arguments.
+    # What float32 can hold may have been rounded to it, though it comes in float64: `in_float64`
+    # widens arguments.
     precision = np.float32 if given.dtype == np.float64 else given.dtype
     rounded = (wide.astype(precision) == wide).all(axis=-1, keepdims=True)
     total = wide.sum(axis=-1, keepdims=True)
@@ -36,24 +66,24 @@ def as_probabilities(probs: Any) -> np.ndarray:
 class Table(NamedTuple):
     """The arrays of an MDP, checked and padded as `MDP` documents them."""
 
-    successors: np.ndarray  # int32 [S, A, B]
-    probs: np.ndarray  # [S, A, B]
+    successors: Int[np.ndarray, "S A B"]
+    probs: Float[np.ndarray, "S A B"]
     rewards: Particles  # [S, A, B, R]
-    terminal: np.ndarray  # bool [S]
+    terminal: Bool[np.ndarray, " S"]
     continuous: ContinuousRewards | None  # [S, A, B]
-    discretisation_error: np.ndarray  # [S, A]
+    discretisation_error: Float[np.ndarray, "S A"]
 
 
 def tabulate(
-    successors: Any,
-    probs: Any,
-    rewards: Any,
+    given_successors: npt.ArrayLike,
+    given_probs: npt.ArrayLike,
+    rewards: npt.ArrayLike | Particles,
     continuous: ContinuousRewards | None,
-    terminal: Any,
+    given_terminal: npt.ArrayLike | None,
     reward_atoms: int,
 ) -> Table:
-    """Check sparse arrays, discretise continuous rewards, write the padding and the rows of terminal states."""
-    successors, probs = np.asarray(successors), as_probabilities(probs)
+    """Check sparse arrays, discretise continuous rewards, write padding and terminal rows."""
+    successors, probs = np.asarray(given_successors), as_probabilities(given_probs)
     if (
         successors.ndim != 3
         or 0 in successors.shape
@@ -88,18 +118,18 @@ def tabulate(
     if continuous is not None:
         pays |= continuous.kind != PARTICLES
     busy = pays | (real & (successors != states[:, None, None]))
-    if terminal is None:  # absorbing states that pay nothing: their return is 0 in any case
+    if given_terminal is None:  # absorbing states that pay nothing: their return is 0 in any case
         terminal = real.any(-1).all(-1) & ~busy.any((1, 2))
-    terminal = _as_mask("terminal", terminal, len(states))
+    else:
+        terminal = _as_mask("terminal", given_terminal, len(states))
     wrong = terminal[:, None, None] & busy
     if wrong.any():
         x, a, _ = map(int, np.argwhere(wrong)[0])
-        right = f"action {a} of state {x} pays or leads elsewhere, but the return from a terminal state is 0"
-        raise fail(
-            f"terminal[{x}]",
-            True,
-            right + ": pay on the way into it, or let it lead to an end state",
+        right = (
+            f"action {a} of state {x} pays or leads elsewhere, but the return from a terminal state"
+            " is 0: pay on the way into it, or let it lead to an end state"
         )
+        raise fail(f"terminal[{x}]", True, right)
     successors = np.where(real, successors, states[:, None, None]).astype(np.int32)
     probs = np.where(terminal[:, None, None], np.arange(probs.shape[-1]) == 0, probs)
     total = probs.sum(-1)
@@ -124,7 +154,9 @@ def tabulate(
     )
 
 
-def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _atoms_and_weights(
+    rewards: npt.ArrayLike | Particles, shape: tuple[int, ...]
+) -> tuple[Float[np.ndarray, "... R"], Float[np.ndarray, "... R"]]:
     """Rewards as atoms and their probabilities [S, A, B, R]; they may still hold NaN."""
     if isinstance(rewards, Particles):
         atoms, weights = np.asarray(rewards.atoms, np.float64), as_probabilities(rewards.probs)
@@ -141,24 +173,27 @@ def _atoms_and_weights(rewards: Any, shape: tuple[int, ...]) -> tuple[np.ndarray
 
 
 def _discretise(
-    atoms: np.ndarray, weights: np.ndarray, continuous: ContinuousRewards, n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Write `n` equally likely atoms where a reward is continuous, with room for all atoms everywhere."""
+    atoms: Float[np.ndarray, "S A B R"],
+    weights: Float[np.ndarray, "S A B R"],
+    continuous: ContinuousRewards,
+    n: int,
+) -> tuple[Float[np.ndarray, "S A B size"], Float[np.ndarray, "S A B size"]]:
+    """Write `n` equally likely atoms where a reward is continuous, and make room for them."""
     size = max(n, atoms.shape[-1])
 
-    def padded(array: np.ndarray) -> np.ndarray:
+    def padded(array: Float[np.ndarray, "S A B m"]) -> Float[np.ndarray, "S A B size"]:
         return np.pad(array, [(0, 0)] * 3 + [(0, size - array.shape[-1])])
 
-    is_continuous = (continuous.kind != PARTICLES)[..., None]
+    is_continuous = np.asarray(continuous.kind != PARTICLES)[..., None]
     equal = np.where(np.arange(size) < n, 1 / n, 0.0)
     atoms = np.where(is_continuous, padded(continuous.atoms(n)), padded(atoms))
     return atoms, np.where(is_continuous, equal, padded(weights))
 
 
 def _checked_continuous(
-    continuous: ContinuousRewards, real: np.ndarray
+    continuous: ContinuousRewards, real: Bool[np.ndarray, "S A B"]
 ) -> ContinuousRewards | None:
-    """The distributions of real transitions as NumPy arrays, or None if none of them is continuous."""
+    """The distributions of real transitions as NumPy arrays, or None if none is continuous."""
     kind = np.asarray(continuous.kind)
     loc, scale = np.asarray(continuous.loc, np.float64), np.asarray(continuous.scale, np.float64)
     for name, field in (("kind", kind), ("loc", loc), ("scale", scale)):
@@ -181,20 +216,23 @@ def _checked_continuous(
     return ContinuousRewards(kind, np.where(here, loc, 0.0), np.where(here, scale, 0.0))
 
 
-def _refuse(wrong: np.ndarray, name: str, array: Any, right: str) -> None:
-    """Raise an error about the first transition [x, a, b] that is `wrong`."""
+def _refuse(
+    wrong: Bool[np.ndarray, "S A B"], name: str, array: Shaped[np.ndarray, "S A B ..."], right: str
+) -> None:
+    """Raise an error about the first transition (x, a, b) that is `wrong`."""
     if wrong.any():
         at = tuple(map(int, np.argwhere(wrong)[0]))
         raise fail(
             f"{name}{list(at)}",
-            np.asarray(array)[at].tolist(),
+            array[at].tolist(),
             f"state {at[0]}, action {at[1]}: {right}",
         )
 
 
-def _as_mask(name: str, states: Any, num_states: int) -> np.ndarray:
-    """A mask [S] of states, from itself or from a list of states."""
-    array = np.asarray(states if np.size(states) else np.zeros(0, int))
+def _as_mask(name: str, states: npt.ArrayLike, num_states: int) -> Bool[np.ndarray, " S"]:
+    """A mask of states, from itself or from a list of states."""
+    given = np.asarray(states)
+    array = given if given.size else np.zeros(0, int)
     if array.dtype == bool and array.shape == (num_states,):
         return array
     if array.dtype == bool or not np.issubdtype(array.dtype, np.integer) or array.ndim != 1:
@@ -204,149 +242,163 @@ def _as_mask(name: str, states: Any, num_states: int) -> np.ndarray:
     return np.isin(np.arange(num_states), array)
 
 
-def nonzero_first(weights: np.ndarray) -> np.ndarray:
-    """Indices along the last axis: the non-zero weights in their order, then others up to the widest row."""
+def nonzero_first(weights: Float[np.ndarray, "*batch n"]) -> Int[np.ndarray, "*batch width"]:
+    """Indices along the last axis: first those of weights that are not 0, in their order.
+
+    Others follow, up to the width of the row with the most such weights.
+    """
     nonzero = weights != 0
     width = max(1, int(nonzero.sum(-1).max(initial=0)))
     return np.argsort(~nonzero, axis=-1, kind="stable")[..., :width]
 
 
-def dense_to_arrays(transitions: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Successors, probs and rewards [S, A, B] from `transitions [S, A, S]`; see `MDP.from_dense`."""
-    transitions = as_probabilities(transitions)
-    if (
-        transitions.ndim != 3
-        or transitions.shape[0] != transitions.shape[2]
-        or 0 in transitions.shape
-    ):
-        raise fail("transitions.shape", transitions.shape, "it must be [states, actions, states]")
-    successors = nonzero_first(transitions)
-    probs = np.take_along_axis(transitions, successors, -1)
-    is_random = isinstance(rewards, Particles)
-    fields = (
-        [rewards.atoms, rewards.probs]
-        if is_random
-        else [np.asarray(rewards, np.float64)[..., None]]
-    )
-    shape = fields[0].shape[:-1]
-    if shape not in (transitions.shape[:2], transitions.shape):
-        right = f"it must be {transitions.shape[:2]} or {transitions.shape}"
-        raise fail("rewards.shape", shape, right + (" before the atoms" if is_random else ""))
-    if len(shape) == 2:
-        chosen = [
-            np.broadcast_to(field[:, :, None], (*probs.shape, field.shape[-1])) for field in fields
-        ]
-    else:
-        chosen = [
-            np.take_along_axis(np.asarray(field), successors[..., None], 2) for field in fields
-        ]
-    return successors, probs, Particles(*chosen) if is_random else chosen[0][..., 0]
+def dense_to_arrays(
+    transitions: npt.ArrayLike, rewards: npt.ArrayLike | Particles
+) -> tuple[
+    Int[np.ndarray, "S A B"],
+    Float[np.ndarray, "S A B"],
+    Float[np.ndarray, "S A B"] | Particles,
+]:
+    """Successors, probs and rewards from `transitions [S, A, S]`; see `MDP.from_dense`."""
+    dense = as_probabilities(transitions)
+    if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
+        raise fail("transitions.shape", dense.shape, "it must be [states, actions, states]")
+    successors = nonzero_first(dense)
+    probs = np.take_along_axis(dense, successors, -1)
+
+    def at_successors(field: Float[np.ndarray, "S A *rest"]) -> Float[np.ndarray, "S A B R"]:
+        """The entries of the successors; a field [S, A, R] is the same for all of them."""
+        if field.ndim == 3:
+            return np.broadcast_to(field[:, :, None], (*probs.shape, field.shape[-1]))
+        return np.take_along_axis(field, successors[..., None], 2)
+
+    if isinstance(rewards, Particles):
+        _check_dense(rewards.shape, dense.shape, " before the atoms")
+        atoms, weights = np.asarray(rewards.atoms), np.asarray(rewards.probs)
+        return successors, probs, Particles(at_successors(atoms), at_successors(weights))
+    numbers = np.asarray(rewards, np.float64)
+    _check_dense(numbers.shape, dense.shape, "")
+    return successors, probs, at_successors(numbers[..., None])[..., 0]
+
+
+def _check_dense(rewards: tuple[int, ...], dense: tuple[int, ...], note: str) -> None:
+    if rewards not in (dense[:2], dense):
+        raise fail("rewards.shape", rewards, f"it must be {dense[:2]} or {dense}{note}")
+
+
+_Rows: TypeAlias = dict[tuple[int, int], list[Transition]]  # of each state and action
 
 
 def lists_to_arrays(
-    transitions: Mapping[int, Any] | Sequence[Any],
-) -> tuple[np.ndarray, np.ndarray, Particles, ContinuousRewards]:
-    """Successors, probs, rewards and continuous rewards [S, A, B] from lists `transitions[x][a]`; see `MDP.from_lists`."""
-    rows = {
-        (x, a): _merged(x, a, listed)
-        for x, actions in _items(transitions)
-        for a, listed in _items(actions)
-    }
-    if isinstance(transitions, Mapping):
-        named = [
-            *(int(x) for x in transitions),
-            *(successor for row in rows.values() for _, successor, _ in row),
-        ]
-        num_states = 1 + max(named, default=-1)
-    else:
-        num_states = len(transitions)
+    transitions: Lists,
+) -> tuple[Int[np.ndarray, "S A B"], Float[np.ndarray, "S A B"], Particles, ContinuousRewards]:
+    """Successors, probs, rewards and continuous rewards from lists; see `MDP.from_lists`."""
+    rows = _rows(transitions)
+    num_states = _count_states(transitions, rows)
     if num_states == 0:
         raise fail("transitions", transitions, "at least one state is needed")
     num_actions = 1 + max((a for _, a in rows), default=0)
     busy = {x for (x, _), row in rows.items() if row}
-    rows |= {
-        (x, a): [(1.0, x, 0.0)]
-        for x in range(num_states)
-        if x not in busy
-        for a in range(num_actions)
-    }
+    for x in sorted(set(range(num_states)) - busy):  # terminal states stay where they are
+        rows |= {(x, a): [(1.0, x, 0.0)] for a in range(num_actions)}
 
-    atoms_needed = (
-        reward.size for row in rows.values() for *_, reward in row if isinstance(reward, Particles)
-    )
     shape = (num_states, num_actions, max(map(len, rows.values())))
     successors, probs = np.zeros(shape, np.int64), np.zeros(shape)
-    atoms = np.zeros((*shape, max(atoms_needed, default=1)))
+    atoms = np.zeros((*shape, _most_atoms(rows)))
     weights = np.broadcast_to(np.arange(atoms.shape[-1]) == 0, atoms.shape).astype(np.float64)
-    continuous = ContinuousRewards(np.zeros(shape, np.int8), np.zeros(shape), np.zeros(shape))
+    kind, loc, scale = np.zeros(shape, np.int8), np.zeros(shape), np.zeros(shape)
     for (x, a), row in rows.items():
         for b, (probability, successor, reward) in enumerate(row):
             at = x, a, b
             successors[at], probs[at] = successor, probability
             if isinstance(reward, ContinuousReward):
-                continuous.kind[at], (continuous.loc[at], continuous.scale[at]) = (
-                    reward.kind,
-                    reward.affine,
-                )
+                kind[at], (loc[at], scale[at]) = reward.kind, reward.affine
             elif isinstance(reward, Particles):
                 atoms[at][: reward.size], weights[at] = reward.atoms, 0.0
                 weights[at][: reward.size] = as_probabilities(reward.probs)
             else:
                 atoms[at][0] = reward
-    return successors, probs, Particles(atoms, weights), continuous
+    return successors, probs, Particles(atoms, weights), ContinuousRewards(kind, loc, scale)
 
 
-def _items(indexed: Mapping[int, Any] | Sequence[Any]) -> Iterable[tuple[int, Any]]:
+def _rows(transitions: Lists) -> _Rows:
+    """The transitions of each state and action that is listed."""
+    rows = {}
+    for x, actions in _items(transitions):
+        for a, listed in _items(actions):
+            rows[x, a] = _merged(x, a, listed)
+    return rows
+
+
+def _count_states(transitions: Lists, rows: _Rows) -> int:
+    """The length of a list; for a dictionary, 1 more than the largest state that it names."""
+    if not isinstance(transitions, Mapping):
+        return len(transitions)
+    named = [int(x) for x in transitions]
+    for row in rows.values():
+        named += [successor for _, successor, _ in row]
+    return 1 + max(named, default=-1)
+
+
+def _most_atoms(rows: _Rows) -> int:
+    """The number of atoms of the reward that has the most."""
+    most = 1
+    for row in rows.values():
+        sizes = [reward.size for *_, reward in row if isinstance(reward, Particles)]
+        most = max([most, *sizes])
+    return most
+
+
+def _items(indexed: Mapping[int, T] | Sequence[T]) -> Iterable[tuple[int, T]]:
     """The pairs (index, value) of a dictionary with whole numbers as keys, or of a list."""
     if not isinstance(indexed, Mapping):
         return enumerate(indexed)
     return [(check_count("state or action", index, 0), value) for index, value in indexed.items()]
 
 
-def _merged(x: int, a: int, listed: Transitions) -> list[tuple[float, int, Reward]]:
-    """The transitions of (x, a), equal next states and rewards added up, impossible ones left out."""
-    merged: dict[Any, tuple[float, int, Reward]] = {}
+def _merged(x: int, a: int, listed: Transitions) -> list[Transition]:
+    """The transitions of (x, a); equal ones are added up, impossible ones left out."""
+    merged: dict[tuple[int, int | float | ContinuousReward], Transition] = {}
     for entry in listed:
-        place = f"transitions[{x}][{a}]"
-        if not isinstance(entry, Sequence) or len(entry) != 3:
-            raise fail(
-                place,
-                entry,
-                f"state {x}, action {a}: each entry must be (probability, next state, reward)",
-            )
-        probability, successor, reward = entry
-        if not probability >= 0:
-            raise fail(
-                place, entry, f"state {x}, action {a}: a probability is a number of at least 0"
-            )
-        if isinstance(reward, Particles) and reward.shape:
-            raise fail(
-                place,
-                reward.shape,
-                f"state {x}, action {a}: a reward is one distribution, not a batch",
-            )
-        if not isinstance(reward, Particles | ContinuousReward):
-            if np.ndim(reward) or not np.isfinite(reward):
-                raise fail(
-                    place,
-                    entry,
-                    f"state {x}, action {a}: a reward must be a finite number, or a distribution",
-                )
-            reward = float(reward)
+        probability, successor, reward = _checked_entry(x, a, entry)
         if probability > 0:
-            if not float(successor).is_integer():
-                raise fail(place, entry, f"state {x}, action {a}: a next state is a whole number")
-            successor = int(successor)
             key = successor, id(reward) if isinstance(reward, Particles) else reward
             before = merged[key][0] if key in merged else 0.0
             merged[key] = float(before + probability), successor, reward
     return list(merged.values())
 
 
-def gymnasium_lists(env_or_id: Any) -> tuple[list[Any], np.ndarray | None]:
-    """The lists and the start distribution of a Gymnasium toy-text environment, with one end state added.
+def _checked_entry(x: int, a: int, entry: object) -> Transition:
+    """The entry of state x and action a, if it is right; an impossible one may lead anywhere."""
 
-    Gymnasium marks transitions as terminated, not states: whatever ends the episode leads to the end state.
+    def refuse(got: object, right: str) -> ValueError:
+        return fail(f"transitions[{x}][{a}]", got, f"state {x}, action {a}: {right}")
+
+    if not isinstance(entry, Sequence) or len(entry) != 3:
+        raise refuse(entry, "each entry must be (probability, next state, reward)")
+    probability, successor, reward = entry
+    if not probability >= 0:
+        raise refuse(entry, "a probability is a number of at least 0")
+    if isinstance(reward, Particles) and reward.shape:
+        raise refuse(reward.shape, "a reward is one distribution, not a batch")
+    if not isinstance(reward, Particles | ContinuousReward):
+        if np.ndim(reward) or not np.isfinite(reward):
+            raise refuse(entry, "a reward must be a finite number, or a distribution")
+        reward = float(reward)
+    if probability == 0:
+        return 0.0, x, reward
+    if not float(successor).is_integer():
+        raise refuse(entry, "a next state is a whole number")
+    return probability, int(successor), reward
+
+
+def gymnasium_lists(
+    env_or_id: str | ToyText,
+) -> tuple[list[Sequence[Transitions]], Float[np.ndarray, " S"] | None]:
+    """The lists and the start distribution of a Gymnasium toy-text environment.
+
+    Gymnasium marks transitions as terminated, not states. One end state is added, and whatever ends
+    the episode leads to it.
     """
     if isinstance(env_or_id, str):
         import gymnasium  # slow to import, and few need it
@@ -356,21 +408,20 @@ def gymnasium_lists(env_or_id: Any) -> tuple[list[Any], np.ndarray | None]:
             return gymnasium_lists(env)
         finally:
             env.close()
-    env = env_or_id.unwrapped
-    table = getattr(env, "P", None)
+    inner = env_or_id.unwrapped
+    table = getattr(inner, "P", None)
     if table is None:
-        raise fail(
-            "env_or_id",
-            env_or_id,
-            "the environment needs a table P, as FrozenLake-v1 and Taxi-v4 have",
-        )
+        right = "the environment needs a table P, as FrozenLake-v1 and Taxi-v4 have"
+        raise fail("env_or_id", env_or_id, right)
     end = len(table)
-    lists: list[Any] = [
-        [
-            [(p, end if ended else x, float(r)) for p, x, r, ended in table[state][a]]
-            for a in range(len(table[state]))
-        ]
-        for state in range(end)
-    ]
-    start = getattr(env, "initial_state_distrib", None)
-    return [*lists, []], None if start is None else np.append(np.asarray(start, np.float64), 0.0)
+
+    def listed(state: int, action: int) -> list[Transition]:
+        entries = table[state][action]
+        return [(p, end if ended else int(x), float(r)) for p, x, r, ended in entries]
+
+    lists: list[Sequence[Transitions]] = []
+    for state in range(end):
+        lists.append([listed(state, action) for action in range(len(table[state]))])
+    lists.append([])
+    start = getattr(inner, "initial_state_distrib", None)
+    return lists, None if start is None else np.append(np.asarray(start, np.float64), 0.0)

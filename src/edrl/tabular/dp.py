@@ -1,26 +1,30 @@
-"""Dynamic programming with imputed backups: policy evaluation and control (Algorithm 1, Appendix A)."""
+"""Dynamic programming with imputed backups (Algorithm 1, Appendix A): evaluation and control."""
 
+import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from edrl.core.check import check_count, check_number
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64, is_concrete
 from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
+from edrl.core.types import Bool, Float, Int, Values
 from edrl.tabular.bellman import check_values, sweep
 from edrl.tabular.mdp import MDP
-from edrl.tabular.policy import Policy, as_policy
+from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.progress import track
 
 _SWEEPS_AT_ONCE = 64  # between two steps of the progress bar
 _MOST_SWEEPS = 10_000  # unless others are asked for
 _ROUNDING = 16  # units in the last place by which a backup may be off
+_STALL_SWEEPS, _STALL_HORIZONS = 500, 20  # the least length of a window without progress
 
 
 @dataclass(frozen=True)
@@ -28,31 +32,36 @@ class Solution:
     """Where dynamic programming ended: the statistics of every pair, and how it got there."""
 
     family: Statistics
-    values: np.ndarray  # [S, A, K]
+    values: Float[np.ndarray, "S A K"]
     policy: Policy  # the one evaluated, or the one found
     converged: bool
     iterations: int
-    residuals: np.ndarray  # [iterations]: the largest change of any statistic in each sweep
+    residuals: Float[np.ndarray, " iterations"]  # the largest change of any statistic in a sweep
 
     @in_float64
     def distributions(self) -> Particles:
         """The imputed return distributions of all pairs, [S, A, n]."""
-        return self.family.impute(self.values)
+        imputed: Particles = self.family.impute(self.values)
+        return imputed
 
     @in_float64
-    def means(self) -> np.ndarray:
-        """The expected returns [S, A] that the statistics encode."""
+    def means(self) -> Float[np.ndarray, "S A"]:
+        """The expected returns that the statistics encode."""
         return np.asarray(self.family.mean(self.values))
 
 
 @in_float64
 def greedy_policy(
-    family: Statistics, values: Any, risk: RiskMeasure | None = None, epsilon: float = 0.0
+    family: Statistics,
+    values: Values,
+    risk: RiskMeasure | None = None,
+    epsilon: float | jax.Array = 0.0,
 ) -> Policy:
-    """Take the action of highest expected return (or `risk`), and with probability `epsilon` a random one.
+    """Take the action of highest expected return (or `risk`).
 
-    Actions are compared by one number each, and all statistics of the best one are followed: a maximum over
-    actions statistic by statistic would be the distribution of no action.
+    With probability `epsilon` the action is random. Actions are compared by one number each, and
+    all statistics of the best one are followed: a maximum over actions statistic by statistic would
+    be the distribution of no action.
     """
     ranked = action_values(family, values, risk)
     best = jnp.argmax(ranked, axis=-1, keepdims=True).astype(jnp.int32)
@@ -65,24 +74,30 @@ def greedy_policy(
 @in_float64
 def evaluate(
     mdp: MDP,
-    policy: Any,
+    policy: PolicyLike,
     family: Statistics,
     *,
     tolerance: float = 1e-9,
     max_iterations: int | None = None,
-    initial: Any = None,
+    initial: npt.ArrayLike | None = None,
     progress: bool = False,
 ) -> Solution:
-    """Iterate imputed backups (Algorithm 1) for a policy until no statistic changes by more than `tolerance`.
+    """Iterate imputed backups (Algorithm 1) until no statistic changes by more than `tolerance`.
 
-    Where all statistics are below 1, that is `tolerance` times the largest; what changes by rounding alone has settled.
-    `policy` is whatever `as_policy` takes; `initial` are values [S, A, K], by default those of a zero return.
-    Not every statistics and imputation has a fixed point: `converged` tells, and a warning if nothing has settled
-    after 10,000 sweeps. With `max_iterations` there are so many at most, and no warning.
+    Not every family and imputation has a fixed point. `converged` tells whether one was found. If
+    not, there is a warning after 10,000 sweeps, or as soon as the changes no longer shrink.
+
+    Args: mdp: The MDP. policy: Whatever `as_policy` takes. family: The statistics, with their
+        imputation. tolerance: Where all statistics are below 1, this is relative to the largest.
+        What changes by
+            rounding alone has settled in any case.
+        max_iterations: So many sweeps at most, whether or not the changes shrink, and no warning.
+        initial: Values [S, A, K] to start from, by default those of a zero return.
+        progress: Whether to show a progress bar.
     """
     check_family(family)
-    policy = as_policy(mdp, policy)
-    return _iterate(mdp, family, policy, None, 0.0, tolerance, max_iterations, initial, progress)
+    chosen = as_policy(mdp, policy)
+    return _iterate(mdp, family, chosen, None, 0.0, tolerance, max_iterations, initial, progress)
 
 
 @in_float64
@@ -94,13 +109,14 @@ def control(
     epsilon: float = 0.0,
     tolerance: float = 1e-9,
     max_iterations: int | None = None,
-    initial: Any = None,
+    initial: npt.ArrayLike | None = None,
     progress: bool = False,
 ) -> Solution:
-    """Iterate imputed backups for the policy that is greedy on the current means, or on a `risk` measure.
+    """Iterate imputed backups for the policy that is greedy on the current means.
 
-    With `epsilon` the policy is SARSA's: epsilon-greedy, evaluated as such. `risk` maps `Particles` to
-    ranked: see `edrl.core.risk`. Greedy policies can alternate for ever: see `evaluate` on `converged`.
+    With `epsilon` the policy is SARSA's: epsilon-greedy, evaluated as such. `risk` maps `Particles`
+    to numbers that take the place of the means: see `edrl.core.risk`. Greedy policies can alternate
+    for ever. The other arguments, and `converged`, are explained at `evaluate`.
     """
     check_number("epsilon", epsilon, 0.0, 1.0)
     check_family(family)
@@ -116,36 +132,76 @@ def _iterate(
     epsilon: float,
     tolerance: float,
     max_iterations: int | None,
-    initial: Any,
+    initial: npt.ArrayLike | None,
     progress: bool,
 ) -> Solution:
     check_number("tolerance", tolerance, 0.0)
-    asked_for = max_iterations is not None
-    max_iterations = (
-        _MOST_SWEEPS if max_iterations is None else check_count("max_iterations", max_iterations, 1)
-    )
+    most = _MOST_SWEEPS
+    if max_iterations is not None:
+        most = check_count("max_iterations", max_iterations, 1)
     values = initial_values(mdp, family, initial)
-    residuals = np.zeros(0)
     largest = jnp.max(jnp.abs(values), axis=(0, 1))
-    change, settled = np.inf, False
-    with track("dynamic programming", max_iterations, progress) as advance:
-        while (
-            len(residuals) < max_iterations and not settled and not np.isnan(change)
-        ):  # nothing comes after NaN
-            at_most = min(_SWEEPS_AT_ONCE, max_iterations - len(residuals))
-            # None and not 0 for a greedy policy: it has one action a state, an epsilon-greedy one has all.
-            values, largest, settled, block, done = _sweeps(
+    residuals = np.zeros(0)
+    settled = lost = stalled = False
+    with track("dynamic programming", most, progress) as advance:
+        while len(residuals) < most and not (settled or lost or stalled):
+            at_most = min(_SWEEPS_AT_ONCE, most - len(residuals))
+            # None and not 0 for a greedy policy: it has one action a state, an epsilon-greedy one
+            # has all.
+            block: _Sweeps = _sweeps(
                 mdp, family, policy, risk, epsilon or None, values, largest, tolerance, at_most
             )
-            residuals = np.concatenate([residuals, np.asarray(block)[: int(done)]])
-            change = residuals[-1]
-            advance(int(done), f"change {change:.1e}")
-    if not settled and not asked_for:
-        text = f"{len(residuals):,} sweeps have not settled the statistics: the last one changed them by {change:.2g}"
-        warnings.warn(f"{text} (`converged` is false)", stacklevel=4)
+            values, largest, done = block.values, block.largest, int(block.done)
+            residuals = np.concatenate([residuals, np.asarray(block.changes)[:done]])
+            settled = bool(block.settled)
+            lost = bool(np.isnan(residuals[-1]))  # nothing comes after NaN
+            stalled = max_iterations is None and has_stalled(residuals, mdp.gamma)
+            advance(done, f"change {residuals[-1]:.1e}")
+    if not settled and max_iterations is None:
+        text = f"{len(residuals):,} sweeps have not settled the statistics"
+        last = f"the last one changed them by {residuals[-1]:.2g}"
+        hope = ", and the changes no longer shrink" if stalled else ""
+        warnings.warn(f"{text}: {last}{hope} (`converged` is false)", stacklevel=4)
     found = greedy_policy(family, values, risk, epsilon) if policy is None else policy
-    found = jax.tree.map(np.asarray, found)
-    return Solution(family, np.asarray(values), found, bool(settled), len(residuals), residuals)
+    on_host = Policy(*found.on_host())
+    return Solution(family, np.asarray(values), on_host, settled, len(residuals), residuals)
+
+
+def has_stalled(residuals: Float[np.ndarray, " iterations"], gamma: float) -> bool:
+    """Whether the changes of the sweeps no longer shrink.
+
+    Two windows of sweeps are compared, the last one and the one before it. The iteration has
+    stalled if the last one has halved neither the largest nor the smallest change. The rule spares
+    whatever would still settle:
+
+    - A window is at least 500 sweeps long. An iteration that halves its changes less often needs
+      more than 10,000 sweeps for six digits, and would not settle in time.
+    - A window is at least 20 horizons 1 / (1 - gamma) long. Within one of them a contraction by
+      gamma shrinks changes by e, and what moments or a range of states delay comes to its end.
+    - A change of the greedy policy brings large changes back, but not the smallest one; it takes a
+      cycle to keep both.
+
+    Without discounting (gamma = 1) there is no horizon to compare with, and no iteration counts as
+    stalled.
+    """
+    if gamma >= 1:
+        return False
+    window = max(_STALL_SWEEPS, math.ceil(_STALL_HORIZONS / (1 - gamma)))
+    if len(residuals) < 2 * window:
+        return False
+    before, after = residuals[-2 * window : -window], residuals[-window:]
+    shrinks = after.max() <= before.max() / 2 or after.min() <= before.min() / 2
+    return not shrinks
+
+
+class _Sweeps(NamedTuple):
+    """Where some sweeps have led."""
+
+    values: Float[jax.Array, "S A K"]
+    largest: Float[jax.Array, " K"]  # that each statistic has been
+    settled: Bool[jax.Array, ""]
+    changes: Float[jax.Array, " sweeps"]  # the largest of each sweep
+    done: Int[jax.Array, ""]  # how many sweeps
 
 
 @jax.jit(static_argnames="risk")
@@ -154,46 +210,42 @@ def _sweeps(
     family: Statistics,
     policy: Policy | None,
     risk: RiskMeasure | None,
-    epsilon: Any | None,
-    values: Any,
-    largest: Any,
-    tolerance: Any,
-    at_most: Any,
-) -> tuple[Any, Any, Any, Any, Any]:
-    """Up to `at_most` sweeps, fewer once nothing changes: the values, the largest that each statistic has been, whether
-    they have settled, the change in each sweep, and how many there were."""
-    State = tuple[Any, Any, Any, Any, Any]
+    epsilon: Float[jax.Array, ""] | None,
+    values: Float[jax.Array, "S A K"],
+    largest: Float[jax.Array, " K"],
+    tolerance: Float[jax.Array, ""],
+    at_most: Int[jax.Array, ""],
+) -> _Sweeps:
+    """Up to `at_most` sweeps, fewer once nothing changes."""
 
-    def body(state: State) -> State:
-        values, largest, _, changes, done = state
+    def body(state: _Sweeps) -> _Sweeps:
+        values = state.values
         current = policy
         if current is None:
             current = greedy_policy(family, values, risk, 0.0 if epsilon is None else epsilon)
         updated = sweep(mdp, current, family, values)
         change = jnp.max(jnp.abs(updated - values), axis=(0, 1))
-        largest = jnp.maximum(largest, jnp.max(jnp.abs(updated), axis=(0, 1)))
-        # Statistics may have other units (moments), and one may be 0 but for the rounding of others (a mean).
+        largest = jnp.maximum(state.largest, jnp.max(jnp.abs(updated), axis=(0, 1)))
+        # Statistics may have other units (moments), and one may be 0 but for the rounding of others
+        # (a mean).
         rounding = _ROUNDING * jnp.finfo(values.dtype).eps * largest
         enough = jnp.maximum(tolerance * jnp.minimum(1.0, jnp.max(largest)), rounding)
-        return (
-            updated,
-            largest,
-            jnp.all(change <= enough),
-            changes.at[done].set(jnp.max(change)),
-            done + 1,
-        )
+        changes = state.changes.at[state.done].set(jnp.max(change))
+        return _Sweeps(updated, largest, jnp.all(change <= enough), changes, state.done + 1)
 
-    def unfinished(state: State) -> Any:
-        _, _, settled, changes, done = state
-        return (done < at_most) & ~settled & ((done == 0) | ~jnp.isnan(changes[done - 1]))
+    def unfinished(state: _Sweeps) -> Bool[jax.Array, ""]:
+        lost = (state.done > 0) & jnp.isnan(state.changes[state.done - 1])
+        return (state.done < at_most) & ~state.settled & ~lost
 
-    return jax.lax.while_loop(
-        unfinished, body, (values, largest, False, jnp.zeros(_SWEEPS_AT_ONCE), 0)
-    )
+    no_changes = jnp.zeros(_SWEEPS_AT_ONCE)
+    start = _Sweeps(values, largest, jnp.asarray(False), no_changes, jnp.asarray(0))
+    return jax.lax.while_loop(unfinished, body, start)
 
 
-def initial_values(mdp: MDP, family: Statistics, initial: Any) -> Any:
-    """Values [S, A, K] to start from: the given ones, or those of a return that is always zero."""
+def initial_values(
+    mdp: MDP, family: Statistics, initial: npt.ArrayLike | None
+) -> Float[jax.Array, "S A K"]:
+    """Values to start from: the given ones, or those of a return that is always zero."""
     shape = (mdp.num_states, mdp.num_actions, family.size)
     if initial is None:
         nothing = family.evaluate(Particles(jnp.zeros((1,)), jnp.ones((1,))))

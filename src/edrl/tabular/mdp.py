@@ -1,42 +1,57 @@
-"""`MDP`: a finite Markov decision process with random rewards, stored sparsely (Section 2 of the paper)."""
+"""`MDP`: a finite Markov decision process with random rewards, stored sparsely (Section 2)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypedDict, Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
+from edrl.core.types import Array, Bool, Float, Int, Key
 from edrl.tabular import constructors
-from edrl.tabular.constructors import Transitions
+from edrl.tabular.constructors import Lists, Table, ToyText, Transitions
 from edrl.tabular.rewards import PARTICLES, ContinuousRewards
+
+
+class Options(TypedDict, total=False):
+    """What every constructor of `MDP` takes by name; `MDP.from_arrays` explains each."""
+
+    terminal: npt.ArrayLike | None
+    start: int | npt.ArrayLike | None
+    reward_atoms: int
+    state_names: Sequence[str] | None
+    action_names: Sequence[str] | None
 
 
 class MDP(eqx.Module):
     """A finite MDP with S states, A actions, and at most B successors of each pair of them.
 
-    Build one with `from_dense`, `from_arrays`, `from_lists`, `from_function` or `from_gymnasium`: these check
-    what they are given. Branch b of state x and action a leads to the state `successors[x, a, b]` with
-    probability `probs[x, a, b]` and pays a reward with the distribution `rewards[x, a, b]`. Padding has probability 0
-    and points at the state itself. The return from a terminal state is 0: its rows are a self loop without
-    reward.
+    Build one with `from_dense`, `from_arrays`, `from_lists`, `from_function` or `from_gymnasium`:
+    these check what they are given. Branch b of state x and action a leads to the state
+    `successors[x, a, b]` with probability `probs[x, a, b]` and pays a reward with the distribution
+    `rewards[x, a, b]`. Padding has probability 0 and points at the state itself. The return from a
+    terminal state is 0: its rows are a self loop without reward.
 
-    Continuous rewards are held twice: discretised in `rewards`, for dynamic programming, and exactly in
-    `continuous`, for sampling. `discretisation_error` is the price of the former in the integrated CDF P(x) = E[(x - R)+].
+    Continuous rewards are held twice: discretised in `rewards`, for dynamic programming, and
+    exactly in `continuous`, for sampling. `discretisation_error` is the price of the former in the
+    integrated CDF P(x) = E[(x - R)+].
+
+    The arrays are NumPy's. An MDP may be an argument of a compiled function, where they are traced.
     """
 
-    successors: Any  # int32 [S, A, B]
-    probs: Any  # [S, A, B]
+    successors: Int[np.ndarray, "S A B"]
+    probs: Float[np.ndarray, "S A B"]
     rewards: Particles  # [S, A, B, R]
-    terminal: Any  # bool [S]
-    start: Any  # [S], the distribution of the first state
+    terminal: Bool[np.ndarray, " S"]
+    start: Float[np.ndarray, " S"]  # the distribution of the first state
     gamma: float
-    discretisation_error: (
-        Any  # [S, A], the largest |P - P_discretised| of the rewards, averaged over successors
-    )
+    # The largest |P - P_discretised| of the rewards, averaged over successors:
+    discretisation_error: Float[np.ndarray, "S A"]
     continuous: ContinuousRewards | None = None  # [S, A, B]
     state_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
     action_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
@@ -44,25 +59,33 @@ class MDP(eqx.Module):
     @classmethod
     def from_arrays(
         cls,
-        successors: Any,
-        probs: Any,
-        rewards: Any,
+        successors: npt.ArrayLike,
+        probs: npt.ArrayLike,
+        rewards: npt.ArrayLike | Particles,
         gamma: float,
         *,
-        terminal: Any = None,
-        start: Any = None,
+        terminal: npt.ArrayLike | None = None,
+        start: int | npt.ArrayLike | None = None,
         continuous: ContinuousRewards | None = None,
         reward_atoms: int = 64,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
     ) -> "MDP":
-        """From `successors`, `probs` and `rewards` [S, A, B]; rewards may also be `Particles` [S, A, B, R].
+        """From `successors`, `probs` and `rewards` [S, A, B].
 
-        `terminal` is a mask [S] or a list of states, whose rows may be all zeros; without it, the states that
-        all actions keep without reward. `start` is a distribution [S] or a state, by default the first state that is
-        not terminal. `continuous`
-        replace the rewards where their kind is not 0, and are discretised into `reward_atoms` atoms. `gamma`
-        is in [0, 1], and 1 only if every policy reaches a terminal state with probability one.
+        Args:
+            successors: The next states, whole numbers.
+            probs: Their probabilities.
+            rewards: Numbers, or `Particles` [S, A, B, R].
+            gamma: In [0, 1], and 1 only if every policy reaches a terminal state with
+                probability one.
+            terminal: A mask [S] or a list of states, whose rows may be all zeros. By default, the
+                states that all actions keep without reward.
+            start: A distribution [S] or a state, by default the first that is not terminal.
+            continuous: These replace the rewards where their kind is not 0.
+            reward_atoms: How many atoms a continuous reward is discretised into.
+            state_names: Names for plots and tables.
+            action_names: Names for plots and tables.
         """
         table = constructors.tabulate(
             successors, probs, rewards, continuous, terminal, reward_atoms
@@ -85,23 +108,28 @@ class MDP(eqx.Module):
         )
 
     @classmethod
-    def from_dense(cls, transitions: Any, rewards: Any, gamma: float, **options: Any) -> "MDP":
-        """From `transitions [S, A, S]` and `rewards`: arrays or `Particles` of shape [S, A] or [S, A, S].
+    def from_dense(
+        cls,
+        transitions: npt.ArrayLike,
+        rewards: npt.ArrayLike | Particles,
+        gamma: float,
+        **options: Unpack[Options],
+    ) -> "MDP":
+        """From `transitions [S, A, S]` and `rewards` of the shape [S, A] or [S, A, S].
 
-        The options (`terminal`, `start`, names) are those of `from_arrays`.
+        Rewards are arrays or `Particles`. The options are those of `from_arrays`.
         """
         return cls.from_arrays(
             *constructors.dense_to_arrays(transitions, rewards), gamma, **options
         )
 
     @classmethod
-    def from_lists(
-        cls, transitions: Mapping[int, Any] | Sequence[Any], gamma: float, **options: Any
-    ) -> "MDP":
-        """From lists `transitions[x][a]` of (probability, next state, reward), in lists or dictionaries.
+    def from_lists(cls, transitions: Lists, gamma: float, **options: Unpack[Options]) -> "MDP":
+        """From `transitions[x][a]`, each a list of (probability, next state, reward).
 
-        A reward is a number, `Particles`, or a distribution. A state without transitions is terminal; in a dictionary
-        it need not be there. The options are those of `from_arrays`.
+        These are in lists or in dictionaries. A reward is a number, `Particles`, or a continuous
+        distribution. A state without transitions is terminal; in a dictionary it need not be there.
+        The options are those of `from_arrays`.
         """
         successors, probs, rewards, continuous = constructors.lists_to_arrays(transitions)
         return cls.from_arrays(successors, probs, rewards, gamma, continuous=continuous, **options)
@@ -113,21 +141,28 @@ class MDP(eqx.Module):
         num_states: int,
         num_actions: int,
         gamma: float,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> "MDP":
-        """From `step(x, a)`, which returns a list of (probability, next state, reward) as in `from_lists`."""
+        """From `step(x, a)`, which lists (probability, next state, reward) as in `from_lists`."""
         states = range(check_count("num_states", num_states, 1))
         actions = range(check_count("num_actions", num_actions, 1))
-        return cls.from_lists([[step(x, a) for a in actions] for x in states], gamma, **options)
+        lists: list[list[Transitions]] = []
+        for x in states:
+            lists.append([step(x, a) for a in actions])
+        return cls.from_lists(lists, gamma, **options)
 
     @classmethod
-    def from_gymnasium(cls, env_or_id: Any, gamma: float, **options: Any) -> "MDP":
-        """From the table `P` of a Gymnasium environment, or its name: FrozenLake, CliffWalking, Taxi.
+    def from_gymnasium(
+        cls, env_or_id: str | ToyText, gamma: float, **options: Unpack[Options]
+    ) -> "MDP":
+        """From the table `P` of a Gymnasium environment: FrozenLake, CliffWalking, Taxi.
 
-        States keep their numbers; one end state is added, to which all transitions lead that end the episode.
+        The environment may be given by its name. States keep their numbers. One end state is added,
+        to which all transitions lead that end the episode.
         """
         lists, start = constructors.gymnasium_lists(env_or_id)
-        return cls.from_lists(lists, gamma, **{"start": start, **options})
+        options.setdefault("start", start)
+        return cls.from_lists(lists, gamma, **options)
 
     @property
     def num_states(self) -> int:
@@ -144,35 +179,51 @@ class MDP(eqx.Module):
         """The number of branches with positive probability."""
         return int(np.count_nonzero(self.probs))
 
-    def sample_branch(self, key: jax.Array, state: Any, action: Any) -> Any:
+    def sample_branch(
+        self, key: Key, state: Int[ArrayLike, "*batch"], action: Int[ArrayLike, "*batch"]
+    ) -> Int[jax.Array, "*batch"]:
         """A random branch b in [0, B): the next state is `successors[state, action, b]`."""
         levels = jnp.cumsum(jnp.asarray(self.probs)[state, action], axis=-1)
         draw = jax.random.uniform(key, levels.shape[:-1], levels.dtype)
-        # Strictly below the total, so that neither padding nor a total rounded below 1 is ever reached.
+        # Strictly below the total: neither padding nor a total rounded below 1 is ever reached.
         return jnp.sum(levels <= (draw * levels[..., -1])[..., None], axis=-1)
 
-    def sample_reward(self, key: jax.Array, state: Any, action: Any, branch: Any) -> Any:
-        """A draw from the reward's own distribution: continuous where `continuous` says so, otherwise the particles."""
+    def sample_reward(
+        self,
+        key: Key,
+        state: Int[ArrayLike, "*batch"],
+        action: Int[ArrayLike, "*batch"],
+        branch: Int[ArrayLike, "*batch"],
+    ) -> Float[jax.Array, "*batch"]:
+        """A draw from the reward's own distribution.
+
+        It is continuous where `continuous` says so, and else one of the particles.
+        """
         key_atom, key_continuous = jax.random.split(key)
 
-        def here(table: Any) -> jax.Array:
+        def here(table: Array) -> jax.Array:
             return jnp.asarray(table)[state, action, branch]
 
         reward = Particles(here(self.rewards.atoms), here(self.rewards.probs)).sample(key_atom)
         if self.continuous is None:
-            return reward
+            return jnp.asarray(reward)
         continuous = jax.tree.map(here, self.continuous)
         return jnp.where(continuous.kind == PARTICLES, reward, continuous.sample(key_continuous))
 
 
-def _as_start(start: Any, terminal: np.ndarray) -> np.ndarray:
-    """The start distribution [S], from itself, from one state, or from None: the first that is not terminal."""
+def _as_start(
+    start: int | npt.ArrayLike | None, terminal: Bool[np.ndarray, " S"]
+) -> Float[np.ndarray, " S"]:
+    """The start distribution, from itself, from one state, or from None.
+
+    None stands for the first state that is not terminal.
+    """
     num_states = len(terminal)
     if start is None or isinstance(start, int | np.integer):
         state = check_count("start", int(np.argmin(terminal) if start is None else start), 0)
         if state >= num_states:
             raise fail("start", start, f"it must be a state, a number from 0 to {num_states - 1}")
-        return (np.arange(num_states) == state).astype(np.float64)
+        return np.asarray(np.arange(num_states) == state, np.float64)
     array = constructors.as_probabilities(start)
     if array.shape != (num_states,):
         raise fail(
@@ -190,18 +241,17 @@ def _as_start(start: Any, terminal: np.ndarray) -> np.ndarray:
     return array
 
 
-def _check_episodes_end(table: constructors.Table) -> None:
+def _check_episodes_end(table: Table) -> None:
     """Refuse an undiscounted MDP in which some policy never reaches a terminal state.
 
-    From the terminal states backwards, an action is struck out once one of its successors is, and a state
-    once all its actions are. What remains is the largest set in which some policy can stay for ever.
+    From the terminal states backwards, an action is struck out once one of its successors is, and a
+    state once all its actions are. What remains is the largest set in which some policy can stay
+    for ever.
     """
     num_states, num_actions, _ = table.probs.shape
     x, a, b = np.nonzero(table.probs)
     order = np.argsort(table.successors[x, a, b], kind="stable")
-    pairs = (x * num_actions + a)[
-        order
-    ]  # the pairs (x, a), grouped by the state to which they can lead
+    pairs = (x * num_actions + a)[order]  # (x, a), grouped by the state to which they can lead
     counts = np.bincount(table.successors[x, a, b], minlength=num_states)
     first = np.cumsum(counts) - counts
     open_action = np.ones((num_states, num_actions), bool)

@@ -1,7 +1,7 @@
 """The MDPs of the paper's figures and proofs, and random MDPs to try a method on.
 
-Where the paper pays a reward "at a terminal state", the reward is paid here on leaving that state into an end
-state, because the return from a terminal state is 0.
+Where the paper pays a reward "at a terminal state", the reward is paid here on leaving that state
+into an end state, because the return from a terminal state is 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,8 @@ import numpy as np
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
-from edrl.tabular.constructors import Reward
+from edrl.core.types import Float
+from edrl.tabular.constructors import Actions, Lists, Reward
 from edrl.tabular.mdp import MDP
 from edrl.tabular.rewards import Exponential, Normal, Uniform
 
@@ -22,9 +23,10 @@ def bimodal_chain(
     modes: Sequence[tuple[float, Reward]] = ((0.5, Normal(-1.0, 0.3)), (0.5, Normal(1.0, 0.3))),
     reward_atoms: int = 64,
 ) -> MDP:
-    """Figure 2: a chain x0, ..., x6 with one action, and a bimodal reward on leaving its last state.
+    """Figure 2: a chain x0, ..., x6 with one action, and a bimodal reward at its end.
 
-    The paper gives no numbers for the reward: `modes` lists (probability, reward) of what it is mixed from.
+    The paper gives no numbers for the reward: `modes` lists (probability, reward) of what it is
+    mixed from.
     """
     length = check_count("length", length, 1)
     last = length - 1
@@ -44,10 +46,11 @@ def bimodal_chain(
 def n_chain(
     length: int = 15, goal: Reward = 1.0, gamma: float = 0.99, reward_atoms: int = 64
 ) -> MDP:
-    """Section 5.1, Figure 3: `forward` moves right with probability 0.95, else to x0; `backward` the reverse.
+    """Section 5.1, Figure 3: a chain with the actions `forward` and `backward`.
 
-    The reward is -1 on the way to x0 and `goal` on the way to the rightmost state, which is terminal;
-    Appendix E also takes the goals `Uniform(-1, 1)` and `Normal(0, 1)`.
+    `forward` moves right with probability 0.95 and else to x0; `backward` is the reverse.
+    The reward is -1 on the way to x0 and `goal` on the way to the rightmost state, which is
+    terminal; Appendix E also takes the goals `Uniform(-1, 1)` and `Normal(0, 1)`.
     """
     length = check_count("length", length, 2)
     last = length - 1
@@ -73,19 +76,22 @@ def n_chain(
 def control_mdp(reward_atoms: int = 64) -> MDP:
     """Section 5.2 and Figure 7: the action in x0 chooses between x0 -> x1 -> x3 and x0 -> x2 -> x4.
 
-    The reward at x3 is E and that at x4 is 1.85 - E with E exponential of mean 1, so the expected returns are
-    1 and 0.85 (gamma = 1). The density at x4 is misprinted as exp(lambda + 1.85) for lambda <= 1.85, which
-    integrates to exp(3.7); meant is exp(lambda - 1.85). All actions do the same in states other than x0.
+    The reward at x3 is E and that at x4 is 1.85 - E with E exponential of mean 1, so the expected
+    returns are 1 and 0.85 (gamma = 1). The density at x4 is misprinted as exp(lambda + 1.85) for
+    lambda <= 1.85, which integrates to exp(3.7); meant is exp(lambda - 1.85). All actions do the
+    same in states other than x0.
     """
-    after = {
+    after: dict[int, tuple[int, Reward]] = {
         1: (3, 0.0),
         2: (4, 0.0),
         3: (5, Exponential()),
         4: (5, Exponential(shift=1.85, reflected=True)),
     }
-    both = {x: [[(1.0, successor, reward)]] * 2 for x, (successor, reward) in after.items()}
+    lists: dict[int, Actions] = {0: [[(1.0, 1, 0.0)], [(1.0, 2, 0.0)]]}
+    for x, (successor, reward) in after.items():
+        lists[x] = [[(1.0, successor, reward)]] * 2
     return MDP.from_lists(
-        {0: [[(1.0, 1, 0.0)], [(1.0, 2, 0.0)]], **both},
+        lists,
         1.0,
         reward_atoms=reward_atoms,
         state_names=[*_numbered(5), "end"],
@@ -99,13 +105,14 @@ def quantile_not_closed(
     gamma: float = 0.9,
     atoms_per_level: int = 33,
 ) -> MDP:
-    """Lemma 4.4 (ii): two reward distributions with the same k mid-quantiles at x1 and x2, but different ones at x0.
+    """Lemma 4.4 (ii): rewards with the same k mid-quantiles at x1 and x2, but not at x0.
 
-    x0 leads to x1 or x2 with equal probability. Rewards there are uniform on [0, 1] and [1/k, 1 + 1/k], or
-    the k equally likely atoms at their mid-quantiles. The 1/(2k)-quantile at x0 is gamma/k for the first; for
-    the second the proof prints 3 gamma/(2k), but F already reaches 1/(2k) at gamma/(2k), so that is the
-    quantile min{z : F(z) >= tau}. It differs from gamma/k all the same. The uniform distributions are discretised into
-    an odd number `atoms_per_level` of atoms for each level, which keeps their mid-quantiles.
+    x0 leads to x1 or x2 with equal probability. Rewards there are uniform on [0, 1] and [1/k, 1 +
+    1/k], or the k equally likely atoms at their mid-quantiles. The 1/(2k)-quantile at x0 is gamma/k
+    for the first; for the second the proof prints 3 gamma/(2k), but F already reaches 1/(2k) at
+    gamma/(2k), so that is the quantile min{z : F(z) >= tau}. It differs from gamma/k all the same.
+    The uniform distributions are discretised into an odd number `atoms_per_level` of atoms for each
+    level, which keeps their mid-quantiles.
     """
     k = check_count("k", k, 1)
     if check_count("atoms_per_level", atoms_per_level, 1) % 2 == 0:
@@ -121,25 +128,29 @@ def quantile_not_closed(
 
 
 def quantile_mean_inconsistent(k: int = 4, gamma: float = 0.9) -> MDP:
-    """Lemma 4.8 (ii): with k quantiles, QDRL prefers the second action although the first has twice its mean.
+    """Lemma 4.8 (ii): with k quantiles, QDRL prefers the worse one of two actions.
 
-    In one state, the first action pays 1 with probability 1/(4k) and else 0, the second pays 1/(8k).
+    The first action has twice the mean of the second, which QDRL prefers.
+    In one state, the first action pays 1 with probability 1/(4k) and else 0, the second pays
+    1/(8k).
     """
     k = check_count("k", k, 1)
     rare = Particles(np.array([0.0, 1.0]), np.array([4 * k - 1, 1]) / (4 * k))
-    actions = [[(1.0, 1, rare)], [(1.0, 1, 1 / (8 * k))]]
+    actions: Actions = [[(1.0, 1, rare)], [(1.0, 1, 1 / (8 * k))]]
     return MDP.from_lists(
         [actions, []], gamma, state_names=["x0", "end"], action_names=["a1", "a2"]
     )
 
 
 def cdrl_not_uniform(m: int = 1, depth: int = 5, variant: Literal["A", "B"] = "A") -> MDP:
-    """Appendix C, first lemma: CDRL with bins at j/2^depth in [0, 1] learns the same for two rewards.
+    """Appendix C, first lemma: CDRL learns the same for two rewards.
 
-    x1 leads to x2 without reward and gamma = 2^m / (2^m + 1) (the proof's "for some k" means m). At x2, rho_A
-    lies in the middle between the bins that rho_B charges equally. The statistic h_{1/2, 1/2 + 2^-depth} of
-    the return at x1 is 0 under rho_A and 1 / (2 (2^m + 1)) under rho_B, whatever the depth. Besides the
-    proof's depth > m + 1, it needs m >= 1: for m = 0 both statistics are 1/4.
+    Its bins lie at j/2^depth in [0, 1].
+    x1 leads to x2 without reward and gamma = 2^m / (2^m + 1) (the proof's "for some k" means m). At
+    x2, rho_A lies in the middle between the bins that rho_B charges equally. The statistic h_{1/2,
+    1/2 + 2^-depth} of the return at x1 is 0 under rho_A and 1 / (2 (2^m + 1)) under rho_B, whatever
+    the depth. Besides the proof's depth > m + 1, it needs m >= 1: for m = 0 both statistics are
+    1/4.
     """
     m = check_count("m", m, 1)
     depth = check_count("depth", depth, m + 2)
@@ -150,16 +161,19 @@ def cdrl_not_uniform(m: int = 1, depth: int = 5, variant: Literal["A", "B"] = "A
     }
     if variant not in continuous:
         raise fail("variant", variant, f"it must be one of {list(continuous)}")
-    chain = [[[(1.0, 1, 0.0)]], [[(1.0, 2, continuous[variant])]], []]
+    chain: Lists = [[[(1.0, 1, 0.0)]], [[(1.0, 2, continuous[variant])]], []]
     return MDP.from_lists(chain, 2**m / (2**m + 1), state_names=["x1", "x2", "end"])
 
 
 def qdrl_not_uniform(k: int = 5, epsilon: float | None = None, gamma: float = 0.9) -> MDP:
-    """Appendix C, second lemma: QDRL with k (odd) quantiles learns the median -gamma at x0 instead of 0.
+    """Appendix C, second lemma: QDRL with k (odd) quantiles learns a wrong median at x0.
 
-    x0 leads to x1 with probability 1/2 - epsilon and else to x2, where rewards are 0 with probability
-    1/(2k) - epsilon and else 1 and -1. The proof asks for epsilon << 1; what it uses is P(return <= -gamma) =
-    (1/2 + epsilon) (1 - 1/(2k) + epsilon) < 1/2, that is, epsilon below about 1/(6k). The default is 1/(8k).
+    It is -gamma instead of 0.
+
+    x0 leads to x1 with probability 1/2 - epsilon and else to x2, where rewards are 0 with
+    probability 1/(2k) - epsilon and else 1 and -1. The proof asks for epsilon << 1; what it uses is
+    P(return <= -gamma) = (1/2 + epsilon) (1 - 1/(2k) + epsilon) < 1/2, that is, epsilon below about
+    1/(6k). The default is 1/(8k).
     """
     if check_count("k", k, 1) % 2 == 0:
         raise fail("k", k, "it must be odd, so that the median is one of the quantiles")
@@ -187,9 +201,9 @@ def garnet(
 ) -> MDP:
     """A random MDP (Archibald, McKinnon and Thomas, 1995) without terminal states.
 
-    Each state and action has `branching` distinct random successors, with probabilities that cut [0, 1] at
-    uniform points. The reward of each transition is uniform on [-max_reward, max_reward], or a random distribution
-    with `reward_atoms` such atoms.
+    Each state and action has `branching` distinct random successors, with probabilities that cut
+    [0, 1] at uniform points. The reward of each transition is uniform on [-max_reward, max_reward],
+    or a random distribution with `reward_atoms` such atoms.
     """
     states, branching = check_count("states", states, 1), check_count("branching", branching, 1)
     shape = states, check_count("actions", actions, 1), branching
@@ -199,11 +213,11 @@ def garnet(
     size = check_count("reward_atoms", reward_atoms, 1)
     rng = np.random.default_rng(seed)
 
-    def cuts(*sizes: int) -> np.ndarray:
+    def cuts(*sizes: int) -> Float[np.ndarray, "..."]:
         inner = np.sort(rng.random((*sizes[:-1], sizes[-1] - 1)), axis=-1)
         return np.diff(inner, axis=-1, prepend=0.0, append=1.0)
 
-    # Floyd's way to a random subset: each newcomer is a number up to j or, if that one is taken, j itself.
+    # Floyd's way to a random subset: each newcomer is a number up to j or, if that is taken, j.
     successors = np.empty(shape, np.int64)
     for b, j in enumerate(range(states - branching, states)):
         newcomer = rng.integers(0, j + 1, shape[:2])
@@ -218,7 +232,7 @@ def _fork(
     probs: tuple[float, float], rewards: tuple[Reward, Reward], gamma: float, reward_atoms: int = 64
 ) -> MDP:
     """One action: x0 leads to x1 or x2, from which the rewards are paid."""
-    lists = [
+    lists: Lists = [
         [[(probs[0], 1, 0.0), (probs[1], 2, 0.0)]],
         *([[(1.0, 3, reward)]] for reward in rewards),
         [],

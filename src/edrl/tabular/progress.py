@@ -11,7 +11,7 @@ Advance = Callable[[int, str], None]
 
 @contextlib.contextmanager
 def track(title: str, total: int, shown: bool) -> Iterator[Advance]:
-    """Yield `advance(steps, note)`; with `shown`, a bar with the time left follows it on standard error."""
+    """Yield `advance(steps, note)`; with `shown`, a bar on standard error follows it."""
     if not shown:
         yield lambda steps, note: None
         return

@@ -1,8 +1,9 @@
-"""Temporal-difference learning of statistics from sampled transitions: Algorithm 2 for every family.
+"""Temporal-difference learning of statistics from samples: Algorithm 2 for every family.
 
-One transition takes one straight way: `sample (x, a, r, x', a') -> impute(values at x', a') -> r + gamma z ->
-gradient of the loss at (x, a) -> parameters(x, a)`. The parameters are the values themselves, or the raw
-outputs that a network would have for them. All steps are one compiled loop, mapped over step sizes and seeds.
+One transition takes one straight way: `sample (x, a, r, x', a') -> impute(values at x', a') ->
+r + gamma z -> gradient of the loss at (x, a) -> parameters(x, a)`. The parameters are the values
+themselves, or the raw outputs that a network would have for them. All steps are one compiled loop,
+mapped over step sizes and seeds.
 """
 
 import functools
@@ -10,32 +11,39 @@ import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jaxtyping import Shaped
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
+from edrl.core.types import Array, Bool, Float, Int, Key
 from edrl.tabular.dp import initial_values
 from edrl.tabular.mdp import MDP
-from edrl.tabular.policy import Policy, as_policy
+from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.progress import track
 from edrl.tabular.rewards import PARTICLES, standard_draws
 
 _STEPS_AT_ONCE = 10_000  # between two steps of the progress bar
-_DRAWS_AT_ONCE = (
-    2**14
-)  # random numbers drawn together: one by one they would cost more than the updates
+_DRAWS_AT_ONCE = 2**14  # random numbers: one by one they would cost more than the updates
 
 Sampling = Literal["trajectory", "uniform", "all"]
 Control = Literal["q-learning", "sarsa"]
 Parameters = Literal["values", "outputs"]
+
+Number: TypeAlias = Float[Array, ""]
+Index: TypeAlias = Int[Array, ""]
+"""A state, an action or a branch."""
+Table: TypeAlias = Float[Array, "S A P"]
+"""The parameters of all pairs: P is K, or the number of outputs."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +51,38 @@ class Learnt:
     """What temporal differences have learnt, for each step size and seed."""
 
     family: Statistics
-    values: (
-        np.ndarray
-    )  # [steps/record_every, step sizes, seeds, S, A, K]; the last entry is the final one
-    visits: np.ndarray  # [step sizes, seeds, S, A]
-    steps: np.ndarray  # [steps/record_every]: how many steps had been made
+    values: Float[np.ndarray, "records alphas seeds S A K"]  # the last record is the final one
+    visits: Int[np.ndarray, "alphas seeds S A"]
+    steps: Int[np.ndarray, " records"]  # how many steps had been made
 
-    def final(self) -> np.ndarray:
-        """The values at the end, [step sizes, seeds, S, A, K]."""
-        return self.values[-1]
+    def final(self) -> Float[np.ndarray, "alphas seeds S A K"]:
+        """The values at the end, for each step size and seed."""
+        final: np.ndarray = self.values[-1]
+        return final
 
 
 class _State(NamedTuple):
-    """Where a run is."""
+    """Where a run is; outside of the compiled loop, for each step size and seed."""
 
-    parameters: Any  # [S, A, K], or [S, A, num_outputs]
-    visits: Any  # [S, A]
-    state: Any  # of the trajectory
-    action: Any  # what it does there
-    ended: Any  # whether it starts again instead
+    parameters: Table
+    visits: Int[Array, "S A"]
+    state: Index  # of the trajectory
+    action: Index  # what it does there
+    ended: Bool[Array, ""]  # whether it starts again instead
 
 
 class _Chances(NamedTuple):
     """The random numbers of one step, for one pair or [S * A] of them."""
 
-    uniform: Any  # [..., 4], or [7] where the pair itself is random
-    standard: Any  # [..., 3]: of continuous rewards, one draw of each standard distribution
+    uniform: Float[jax.Array, "*pairs m"]  # m is 4, or 7 where the pair itself is random
+    standard: Float[jax.Array, "*pairs 3"]  # one draw of each standard distribution of rewards
 
 
 @in_float64
 def learn(
     mdp: MDP,
     family: Statistics,
-    policy: Any = None,
+    policy: PolicyLike | None = None,
     *,
     steps: int,
     step_size: float | Sequence[float] = 0.05,
@@ -86,26 +93,40 @@ def learn(
     epsilon: float | None = None,
     risk: RiskMeasure | None = None,
     parameters: Parameters = "values",
-    initial: Any = None,
+    initial: npt.ArrayLike | None = None,
     record_every: int | None = None,
     progress: bool = False,
 ) -> Learnt:
-    """Learn the statistics of returns from `steps` samples (Algorithm 2), for evaluation or control.
+    """Learn the statistics of returns from samples (Algorithm 2), for evaluation or control.
 
-    Evaluation of a `policy` (whatever `as_policy` takes), or control without one: "q-learning" bootstraps
-    from the greedy action, "sarsa" from the epsilon-greedy one that is then taken (`epsilon` is 0.1 by default).
-    Greedy is by expected return, or by `risk`, which maps `Particles` to numbers.
+    With a `policy` it is evaluated. Control has none: "q-learning" bootstraps from the greedy
+    action, "sarsa" from the epsilon-greedy one that is then taken. Several step sizes and seeds run
+    at once.
 
-    The n-th update of a pair moves its values by `step_size * n**-decay` times the loss's gradient, which is
-    2 (v - z) where the loss is a square: there step_size = 1/2 and decay = 1 take the average. Samples come
-    from a "trajectory" (from the start distribution, and again after each end), from "uniform" random pairs, or
-    for "all" pairs at every step. Several step sizes, and seeds (a number of them, or a list), run at once.
-
-    What moves are the "values", or with `parameters="outputs"` the raw outputs that a network would have in
-    their place: values are `family.link` of them, and the loss is `family.loss_on_outputs`. For `Categorical`
-    these are logits and the cross-entropy, so this is CDRL by the gradient of the KL loss (Appendix A.2).
-    `initial` are values [S, A, K], by default those of a zero return, or outputs [S, A, num_outputs], by
-    default zero.
+    Args:
+        mdp: The MDP to sample from.
+        family: The statistics, with their imputation.
+        policy: Whatever `as_policy` takes.
+        steps: The number of steps, of one sample each (or one a pair, for "all").
+        step_size: The n-th update of a pair moves its values by `step_size * n**-decay` times the
+            loss's gradient. That is 2 (v - z) where the loss is a square: there step_size = 1/2 and
+            decay = 1 take the average.
+        decay: See `step_size`.
+        seeds: A number of seeds, or a list of them.
+        sampling: Samples come from a "trajectory" (from the start distribution, and again after
+            each end), from "uniform" random pairs, or for "all" pairs at every step.
+        control: See above.
+        epsilon: The probability of a random action in control, by default 0.1.
+        risk: Maps `Particles` to numbers, which take the place of expected returns in greedy
+            actions.
+        parameters: What moves are the "values", or the raw "outputs" that a network would have in
+            their place. Then values are `family.link` of them, and the loss is
+            `family.loss_on_outputs`. For `Categorical` these are logits and the cross-entropy: this
+            is CDRL by the gradient of the KL loss (Appendix A.2).
+        initial: Values [S, A, K], by default those of a zero return, or outputs
+            [S, A, num_outputs], by default zero.
+        record_every: After how many steps values are recorded, by default only at the end.
+        progress: Whether to show a progress bar.
     """
     check_family(family)
     if control not in (None, "q-learning", "sarsa"):
@@ -164,23 +185,23 @@ class _Learner(eqx.Module):
     mdp: MDP
     family: Statistics
     policy: Policy | None
-    epsilon: Any
-    decay: Any
+    epsilon: float
+    decay: float
     sampling: Sampling = eqx.field(static=True)
     control: Control | None = eqx.field(static=True)
     risk: RiskMeasure | None = eqx.field(static=True)
     parameters: Parameters = eqx.field(static=True)
 
-    def values(self, parameters: Any) -> Any:
-        """The values [..., K] that the parameters stand for."""
+    def values(self, parameters: Float[Array, "*batch P"]) -> Float[Array, "*batch K"]:
+        """The values that the parameters stand for."""
         return parameters if self.parameters == "values" else self.family.link(parameters)
 
-    def loss(self, parameters: Any, target: Particles) -> Any:
+    def loss(self, parameters: Float[jax.Array, " P"], target: Particles) -> Number:
         """The loss of one pair's parameters."""
         loss = self.family.loss if self.parameters == "values" else self.family.loss_on_outputs
         return loss(parameters, target)
 
-    def draw(self, key: jax.Array) -> _Chances:
+    def draw(self, key: Key) -> _Chances:
         """All random numbers of a step."""
         key_uniform, key_reward = jax.random.split(key)
         if self.sampling != "all":
@@ -189,9 +210,9 @@ class _Learner(eqx.Module):
         keys = jax.random.split(key_reward, pairs)
         return _Chances(jax.random.uniform(key_uniform, (pairs, 4)), jax.vmap(standard_draws)(keys))
 
-    def step(self, alpha: Any, chances: _Chances, state: _State) -> _State:
+    def step(self, alpha: Number, chances: _Chances, state: _State) -> _State:
         """Choose a pair, or all of them, and learn from a transition."""
-        parameters, visits = state.parameters, state.visits
+        parameters, visits = jnp.asarray(state.parameters), jnp.asarray(state.visits)
         if self.sampling == "all":
             pairs = jnp.arange(visits.size)
             update = jax.vmap(functools.partial(self.update, alpha, parameters, visits))
@@ -206,7 +227,8 @@ class _Learner(eqx.Module):
             a = _pick(uniform[1], jnp.ones(self.mdp.num_actions))
         else:
             x = jnp.where(state.ended, _pick(uniform[0], self.mdp.start), state.state)
-            # Off-policy, or at a start, the action is chosen now; else it is the one bootstrapped from.
+            # Off-policy, or at a start, the action is chosen now; else it is the one bootstrapped
+            # from.
             a = self.behave(parameters, x, uniform[1:3])
             a = a if self.control == "q-learning" else jnp.where(state.ended, a, state.action)
         rest = _Chances(uniform[3:], chances.standard)
@@ -217,34 +239,38 @@ class _Learner(eqx.Module):
         )
 
     def update(
-        self, alpha: Any, parameters: Any, visits: Any, x: Any, a: Any, chances: _Chances
-    ) -> tuple[Any, Any, Any]:
-        """Algorithm 2 on a sample (x, a, r, x', a'): the new parameters of (x, a), with x' and a'."""
+        self,
+        alpha: Number,
+        parameters: Float[jax.Array, "S A P"],
+        visits: Int[jax.Array, "S A"],
+        x: Index,
+        a: Index,
+        chances: _Chances,
+    ) -> tuple[Float[jax.Array, " P"], Index, Index]:
+        """Algorithm 2 on a sample (x, a, r, x', a'): new parameters of (x, a), with x' and a'."""
         uniform = chances.uniform
         branch = _pick(uniform[0], jnp.asarray(self.mdp.probs)[x, a])
         reward = self.reward(x, a, branch, uniform[1], chances.standard)
         after = jnp.asarray(self.mdp.successors)[x, a, branch]
-        greedy = self.control == "q-learning"
-        bootstrap = (
-            self.greedy(parameters, after)
-            if greedy
-            else self.behave(parameters, after, uniform[2:])
-        )
+        if self.control == "q-learning":
+            bootstrap = self.greedy(parameters, after)
+        else:
+            bootstrap = self.behave(parameters, after, uniform[2:])
         imputed = self.family.impute(self.values(parameters[after, bootstrap]))
         ended = jnp.asarray(self.mdp.terminal)[after]
-        target = Particles(jnp.where(ended, 0, imputed.atoms), imputed.probs).push(
-            reward, self.mdp.gamma
-        )
-        gradient = jax.grad(self.loss)(
-            parameters[x, a], target
-        )  # Equation (9): the target is held fixed
+        following = Particles(jnp.where(ended, 0, imputed.atoms), imputed.probs)
+        target = following.push(reward, self.mdp.gamma)
+        # Equation (9): the target is held fixed.
+        gradient = jax.grad(self.loss)(parameters[x, a], target)
         rate = alpha * (visits[x, a] + 1.0) ** -self.decay
         return parameters[x, a] - rate * gradient, after, bootstrap
 
-    def reward(self, x: Any, a: Any, branch: Any, chance: Any, standard: Any) -> Any:
+    def reward(
+        self, x: Index, a: Index, branch: Index, chance: Number, standard: Float[Array, " 3"]
+    ) -> Float[jax.Array, ""]:
         """A draw from the reward's distribution, as `MDP.sample_reward`."""
 
-        def here(table: Any) -> Any:
+        def here(table: Array) -> jax.Array:
             return jnp.asarray(table)[x, a, branch]
 
         reward = here(self.mdp.rewards.atoms)[_pick(chance, here(self.mdp.rewards.probs))]
@@ -253,13 +279,14 @@ class _Learner(eqx.Module):
         continuous = jax.tree.map(here, self.mdp.continuous)
         return jnp.where(continuous.kind == PARTICLES, reward, continuous.from_standard(standard))
 
-    def greedy(self, parameters: Any, x: Any) -> Any:
+    def greedy(self, parameters: Float[jax.Array, "S A P"], x: Index) -> Int[jax.Array, ""]:
         """The action of highest expected return, or risk measure, in x."""
-        return jnp.argmax(action_values(self.family, self.values(parameters[x]), self.risk)).astype(
-            jnp.int32
-        )
+        ranked = action_values(self.family, self.values(parameters[x]), self.risk)
+        return jnp.argmax(ranked).astype(jnp.int32)
 
-    def behave(self, parameters: Any, x: Any, chances: Any) -> Any:
+    def behave(
+        self, parameters: Float[jax.Array, "S A P"], x: Index, chances: Float[jax.Array, " 2"]
+    ) -> Int[jax.Array, ""]:
         """The action taken in x: the policy's, or the epsilon-greedy one."""
         if self.policy is not None:
             choice = _pick(chances[0], jnp.asarray(self.policy.probs)[x])
@@ -268,31 +295,30 @@ class _Learner(eqx.Module):
         return jnp.where(chances[1] < self.epsilon, random, self.greedy(parameters, x))
 
 
-def _pick(chance: Any, weights: Any) -> Any:
-    """An index with probabilities proportional to the weights, by a chance that is uniform on [0, 1)."""
+def _pick(chance: Number, weights: Shaped[Array, " n"]) -> Int[jax.Array, ""]:
+    """An index with probabilities proportional to the weights; the chance is uniform on [0, 1)."""
     levels = jnp.cumsum(jnp.asarray(weights, float))
     return jnp.sum(levels <= chance * levels[-1], dtype=jnp.int32)
 
 
-def _initial(mdp: MDP, family: Statistics, parameters: Parameters, initial: Any) -> Any:
-    """What the first step starts from: values [S, A, K] or outputs [S, A, num_outputs]."""
+def _initial(
+    mdp: MDP, family: Statistics, parameters: Parameters, initial: npt.ArrayLike | None
+) -> Table:
+    """What the first step starts from: values or outputs."""
     if parameters == "values":
         return initial_values(mdp, family, initial)
     shape = (mdp.num_states, mdp.num_actions, family.num_outputs)
     outputs = np.zeros(shape) if initial is None else np.asarray(initial, np.float64)
     if outputs.shape != shape:
-        raise fail(
-            "initial.shape",
-            outputs.shape,
-            f"the outputs of all states and actions have the shape {shape}",
-        )
+        right = f"the outputs of all states and actions have the shape {shape}"
+        raise fail("initial.shape", outputs.shape, right)
     if not np.isfinite(outputs).all():
         raise fail("initial", initial, "outputs must be finite")
     return outputs
 
 
-def _begin(parameters: Any, runs: tuple[int, int]) -> _State:
-    """Before the first step, [step sizes, seeds]."""
+def _begin(parameters: Table, runs: tuple[int, int]) -> _State:
+    """Before the first step, for each step size and seed."""
     visits = np.zeros((*runs, *parameters.shape[:2]), np.int32)
     nowhere = np.zeros(runs, np.int32)
     everywhere = np.broadcast_to(parameters, (*runs, *parameters.shape))
@@ -300,30 +326,44 @@ def _begin(parameters: Any, runs: tuple[int, int]) -> _State:
 
 
 @jax.jit
-def _run(learner: _Learner, alphas: Any, keys: Any, state: _State, first: Any, last: Any) -> _State:
-    """The steps from `first` up to before `last`: no constants, so that another number recompiles nothing."""
+def _run(
+    learner: _Learner,
+    alphas: Float[jax.Array, " alphas"],
+    keys: Shaped[jax.Array, " seeds"],
+    state: _State,
+    first: Int[jax.Array, ""],
+    last: Int[jax.Array, ""],
+) -> _State:
+    """The steps from `first` up to before `last`.
 
-    size = max(
-        1, _DRAWS_AT_ONCE // sum(x.size for x in jax.eval_shape(learner.draw, jax.random.key(0)))
-    )
+    These are no constants, so that another number recompiles nothing.
+    """
+    draws = jax.eval_shape(learner.draw, jax.random.key(0))
+    size = max(1, _DRAWS_AT_ONCE // (draws.uniform.size + draws.standard.size))
 
-    def one(alpha: Any, key: jax.Array, state: _State) -> _State:
-        def block(number: Any, state: _State) -> _State:
+    def one(alpha: Number, key: Key, state: _State) -> _State:
+        def draw(time: Index) -> _Chances:
+            return learner.draw(jax.random.fold_in(key, time))
+
+        def block(number: Index, state: _State) -> _State:
             times = first + number * size + jnp.arange(size)
-            chances = jax.vmap(lambda time: learner.draw(jax.random.fold_in(key, time)))(times)
+            chances = jax.vmap(draw)(times)
 
-            def step(i: Any, state: _State) -> _State:
-                return learner.step(alpha, jax.tree.map(lambda x: x[i], chances), state)
+            def step(i: Index, state: _State) -> _State:
+                here = _Chances(chances.uniform[i], chances.standard[i])
+                return learner.step(alpha, here, state)
 
-            return jax.lax.fori_loop(0, jnp.minimum(size, last - times[0]), step, state)
+            count = jnp.minimum(size, last - times[0])
+            after: _State = jax.lax.fori_loop(0, count, step, state)
+            return after
 
-        return jax.lax.fori_loop(0, (last - first + size - 1) // size, block, state)
+        blocks = (last - first + size - 1) // size
+        after: _State = jax.lax.fori_loop(0, blocks, block, state)
+        return after
 
-    alphas = jnp.asarray(alphas)
-    if (
-        keys.shape[0] == alphas.shape[0] == 1
-    ):  # unmapped, since a mapped `cond` computes both of its branches
-        alone = one(alphas[0], keys[0], jax.tree.map(lambda x: x[0, 0], state))
-        return jax.tree.map(lambda x: x[None, None], alone)
+    if keys.shape[0] == alphas.shape[0] == 1:
+        # Unmapped, since a mapped `cond` computes both of its branches.
+        alone = one(alphas[0], keys[0], _State(*(field[0, 0] for field in state)))
+        return _State(*(field[None, None] for field in alone))
     over_seeds = jax.vmap(one, (None, 0, 0))
     return jax.vmap(over_seeds, (0, None, 0))(alphas, keys, state)

@@ -8,7 +8,7 @@ for which the paper has none. docs/edrl-theorem.md proves the last one and its u
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,23 +17,29 @@ from edrl.core.families.levels import check_taus
 from edrl.core.metrics import statistic_error
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
+from edrl.core.types import Bool, Float, Int
 from edrl.tabular import dp
 from edrl.tabular.ground_truth import Truth, return_distributions
 from edrl.tabular.mdp import MDP
+from edrl.tabular.policy import PolicyLike
 from edrl.tabular.progress import track
+
+Levels: TypeAlias = Sequence[float] | Float[np.ndarray, " K"]
+"""Increasing levels of expectiles in (0, 1)."""
 
 
 def cdrl_bound(k: int, gamma: float) -> float:
-    """Theorem 4.6: gamma / (2 (1 - gamma) (K - 1)), for K even support points on +-Rmax/(1 - gamma).
+    """Theorem 4.6: gamma / (2 (1 - gamma) (K - 1)).
 
-    The mean is over the K - 1 statistics of Lemma 3.2, which are probabilities: Rmax drops out.
+    The K support points lie evenly on +-Rmax/(1 - gamma). The mean is over the K - 1 statistics of
+    Lemma 3.2, which are probabilities: Rmax drops out.
     """
     check_count("k", k, 2)
     return _check_gamma(gamma) / (2 * (1 - gamma) * (k - 1))
 
 
 def cdrl_cramer_bound(k: int, gamma: float) -> float:
-    """sqrt(gamma / ((1 - gamma) (K - 1))): what the bound before Theorem 4.6 says of the same error.
+    """sqrt(gamma / ((1 - gamma) (K - 1))): an older bound on the error of Theorem 4.6.
 
     Rowland et al. (2018, Proposition 3) bound the supremum-Cramér distance of the learnt eta from
     the true eta_pi: its square is at most h / (1 - gamma), with h = I / (K - 1) the spacing and I
@@ -91,9 +97,9 @@ def sharper_qdrl_bound(k: int, gamma: float, max_reward: float) -> float:
 
 
 def edrl_level_bounds(
-    taus: Sequence[float] | np.ndarray, gamma: float, max_reward: float, within_range: bool = False
-) -> np.ndarray:
-    """How far learnt expectiles [K] can be from the true ones: EDRL with any exact imputation.
+    taus: Levels, gamma: float, max_reward: float, within_range: bool = False
+) -> Float[np.ndarray, " K"]:
+    """How far learnt expectiles can be from the true ones: EDRL with any exact imputation.
 
     The bound for the level tau is
 
@@ -124,13 +130,12 @@ def edrl_level_bounds(
     width = 2 * max_reward / (1 - _check_gamma(gamma))
     kappa = 1.0 if within_range else 1 / (1 - 2 * max(levels[0], 1 - levels[-1]))
     distance = gamma * kappa * np.diff(levels, prepend=0.0, append=1.0).max() * width / (1 - gamma)
-    return np.minimum(distance * np.abs(1 - 2 * levels) / np.minimum(levels, 1 - levels), width)
+    bounds = distance * np.abs(1 - 2 * levels) / np.minimum(levels, 1 - levels)
+    return np.asarray(np.minimum(bounds, width))
 
 
-def edrl_bound(
-    taus: Sequence[float] | np.ndarray, gamma: float, max_reward: float, within_range: bool = False
-) -> float:
-    """The mean of `edrl_level_bounds`, for the error of Definition 4.5: O(log K / K) for midpoints."""
+def edrl_bound(taus: Levels, gamma: float, max_reward: float, within_range: bool = False) -> float:
+    """The mean of `edrl_level_bounds`, for Definition 4.5: O(log K / K) for midpoints."""
     return float(edrl_level_bounds(taus, gamma, max_reward, within_range).mean())
 
 
@@ -139,21 +144,20 @@ class ApproximationError:
     """The error of Definition 4.5 for one MDP and policy, and how sure it is."""
 
     error: float  # the supremum over pairs
-    pairs: np.ndarray  # [S, A], the mean over the statistics of |true - learnt|
-    uncertainty: (
-        float | None
-    )  # |error - exact error| is at most this; None where no bracket is known
+    pairs: Float[np.ndarray, "S A"]  # the mean over the statistics of |true - learnt|
+    # |error - exact error| is at most this; None where no bracket is known:
+    uncertainty: float | None
     learnt: dp.Solution
-    true_values: np.ndarray  # [S, A, K]
+    true_values: Float[np.ndarray, "S A K"]
 
 
 @in_float64
 def approximation_error(
     mdp: MDP,
-    policy: Any,
+    policy: PolicyLike,
     family: Statistics,
     *,
-    truth: Truth | np.ndarray | None = None,
+    truth: Truth | Float[np.ndarray, "..."] | None = None,
     atoms: int = 512,
     tolerance: float = 1e-9,
     max_iterations: int = 10_000,
@@ -167,46 +171,46 @@ def approximation_error(
     if truth is None:
         truth = return_distributions(mdp, policy, atoms=atoms)
     learnt = dp.evaluate(mdp, policy, family, tolerance=tolerance, max_iterations=max_iterations)
-    true_values = np.asarray(
-        truth.values(family) if isinstance(truth, Truth) else truth, np.float64
-    )
+    values = truth.values(family) if isinstance(truth, Truth) else truth
+    true_values = np.asarray(values, np.float64)
     if true_values.shape != learnt.values.shape:
-        raise fail(
-            "truth.shape", true_values.shape, f"the statistics have the shape {learnt.values.shape}"
-        )
+        right = f"the statistics have the shape {learnt.values.shape}"
+        raise fail("truth.shape", true_values.shape, right)
     pairs = np.asarray(statistic_error(learnt.values, true_values))
-    uncertainty: float | None = 0.0
-    if isinstance(truth, Truth):
-        bracket = family.bracket(truth.lower, truth.upper, truth.means)
-        off = (
-            None
-            if bracket is None
-            else np.maximum(true_values - bracket[0], bracket[1] - true_values)
-        )
-        uncertainty = None if off is None else float(off.mean(axis=-1).max())
+    uncertainty = _uncertainty(family, truth, true_values) if isinstance(truth, Truth) else 0.0
     return ApproximationError(float(pairs.max()), pairs, uncertainty, learnt, true_values)
+
+
+def _uncertainty(
+    family: Statistics, truth: Truth, values: Float[np.ndarray, "S A K"]
+) -> float | None:
+    """How far the exact mean error can be from that of `values`, or None if nobody knows."""
+    bracket = family.bracket(truth.lower, truth.upper, truth.means)
+    if bracket is None:
+        return None
+    off = np.maximum(values - np.asarray(bracket[0]), np.asarray(bracket[1]) - values)
+    return float(off.mean(axis=-1).max())
 
 
 @dataclass(frozen=True)
 class Decay:
-    """Measured errors of Definition 4.5 as the number of statistics grows, on a class of MDPs."""
+    """Measured errors of Definition 4.5 as the number of statistics grows, on M MDPs."""
 
-    ks: np.ndarray  # [n]
-    errors: np.ndarray  # [M, n]
-    uncertainties: np.ndarray  # [M, n], NaN where none is known
-    converged: np.ndarray  # bool [M, n]: did dynamic programming settle?
-    exponent: (
-        float  # a in error ~ K^-a, by least squares in the logarithms with a constant for each MDP
-    )
+    ks: Int[np.ndarray, " n"]
+    errors: Float[np.ndarray, "M n"]
+    uncertainties: Float[np.ndarray, "M n"]  # NaN where none is known
+    converged: Bool[np.ndarray, "M n"]  # whether dynamic programming has settled
+    # a in error ~ K^-a, by least squares in the logarithms with a constant for each MDP:
+    exponent: float
     standard_error: float  # of the exponent
 
     @property
-    def worst(self) -> np.ndarray:
-        """The largest error over the MDPs for each K: the least epsilon of Definition 4.5 for them."""
+    def worst(self) -> Float[np.ndarray, " n"]:
+        """The largest error for each K: the least epsilon of Definition 4.5 for these MDPs."""
         return np.asarray(self.errors.max(axis=0))
 
     @property
-    def mean(self) -> np.ndarray:
+    def mean(self) -> Float[np.ndarray, " n"]:
         """The mean error over the MDPs for each K."""
         return np.asarray(self.errors.mean(axis=0))
 
@@ -215,7 +219,7 @@ def measure_decay(
     make_family: Callable[[int], Statistics],
     ks: Sequence[int],
     mdps: Sequence[MDP] | Callable[[int], MDP],
-    policy: Any = "uniform",
+    policy: PolicyLike = "uniform",
     *,
     count: int = 8,
     truths: Sequence[Truth] | None = None,
@@ -224,7 +228,7 @@ def measure_decay(
     max_iterations: int = 10_000,
     progress: bool = False,
 ) -> Decay:
-    """The error of Definition 4.5 for every `make_family(k)` on every MDP, and how fast it falls with k.
+    """The error of Definition 4.5 for every `make_family(k)` and MDP, and how fast it falls.
 
     `mdps` are MDPs, or a function from seeds 0, ..., count - 1 to them, as `garnet` is. MDPs of one
     shape share their compilations. `truths` saves computing the true return distributions again,
@@ -240,13 +244,19 @@ def measure_decay(
         )
     if truths is None:
         truths = [return_distributions(mdp, policy, atoms=atoms) for mdp in mdps]
-    options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
     rows = []
     with track("approximation errors", len(ks) * len(mdps), progress) as advance:
         for k in ks:
             family = make_family(k)
             for mdp, truth in zip(mdps, truths, strict=True):
-                found = approximation_error(mdp, policy, family, truth=truth, **options)
+                found = approximation_error(
+                    mdp,
+                    policy,
+                    family,
+                    truth=truth,
+                    tolerance=tolerance,
+                    max_iterations=max_iterations,
+                )
                 uncertainty = np.nan if found.uncertainty is None else found.uncertainty
                 rows.append((found.error, uncertainty, found.learnt.converged))
                 advance(1, f"K = {k}, error {found.error:.1e}")
@@ -256,8 +266,8 @@ def measure_decay(
     return Decay(np.asarray(ks), errors, uncertainties, converged > 0, exponent, standard_error)
 
 
-def _slope(ks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
-    """The exponent a of errors [M, n] ~ c_m K^-a and its standard error."""
+def _slope(ks: Int[np.ndarray, " n"], errors: Float[np.ndarray, "M n"]) -> tuple[float, float]:
+    """The exponent a of errors ~ c_m K^-a and its standard error."""
     if not (errors > 0).all():
         raise fail(
             "least error",

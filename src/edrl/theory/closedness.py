@@ -1,53 +1,58 @@
 """Bellman closedness (Definition 4.1), decided numerically, with a witness wherever it fails.
 
-A set of statistics is Bellman closed if their values at the successors determine their values after a backup.
-It is not if two distributions mu and nu agree in all of them but no longer do after a backup: such a pair is
-a witness, and checking it takes no theory.
+A set of statistics is Bellman closed if their values at the successors determine their values after
+a backup. It is not if two distributions mu and nu agree in all of them but no longer do after a
+backup. Such a pair is a witness, and checking it takes no theory.
 
-For expectations E[h_k(Z)], Theorem 4.3 turns the question into one about functions: is span{1, h_1, ..., h_K}
-closed under x -> r + gamma x? Regression answers it ("span"). Other statistics are tried on random backups in
-which mu is replaced by the distribution that the family imputes from mu's values ("mixtures").
+For expectations E[h_k(Z)], Theorem 4.3 turns the question into one about functions: is span{1, h_1,
+..., h_K} closed under x -> r + gamma x? Regression answers it ("span"). Other statistics are tried
+on random backups in which mu is replaced by the distribution that the family imputes from mu's
+values ("mixtures").
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import jax
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import linprog
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
+from edrl.core.types import Array, Float, Values
 
-Functions = Sequence[Callable[[Any], Any]]
-"""Functions h_1, ..., h_K, each from points [n] to values [n]: they stand for the statistics E[h_k(Z)]."""
+Functions: TypeAlias = Sequence[Callable[[Float[np.ndarray, " n"]], npt.ArrayLike]]
+"""Functions h_1, ..., h_K, each from points [n] to values [n].
+
+They stand for the statistics E[h_k(Z)].
+"""
 
 Route = Literal["span", "mixtures"]
 
-_SHARED = (
-    0.01  # of the gap: how much the statistics of a witness's pair may differ before the backup
-)
+_REWARDS = (-0.7, 0.0, 0.4, 1.0)  # unless others are asked for, in half widths of the interval
+_SHARED = 0.01  # of the gap: so much a witness's statistics may differ before the backup
 
 
 @dataclass(frozen=True)
 class Witness:
     """Two distributions that share their statistics until they are backed up through r + gamma z.
 
-    The backup is the distribution of r + gamma Z for Z from mu, or from the mixture of mu and `rho` that gives mu the
-    share `weight`; and the same with nu in the place of mu.
+    The backup is the distribution of r + gamma Z for Z from mu, or from the mixture of mu and `rho`
+    that gives mu the share `weight`. The same is done with nu in the place of mu.
     """
 
     mu: Particles  # [n]
     nu: Particles  # [n']
     reward: float
     gamma: float
-    statistics_before: np.ndarray  # [K], of mu and of nu
-    backed_up_mu: np.ndarray  # [K]
-    backed_up_nu: np.ndarray  # [K]
+    statistics_before: Float[np.ndarray, " K"]  # of mu and of nu
+    backed_up_mu: Float[np.ndarray, " K"]
+    backed_up_nu: Float[np.ndarray, " K"]
     statistic: int  # which of the K gives it away, from 0
     gap: float  # |backed_up_mu - backed_up_nu| there
     rho: Particles | None = None
@@ -55,12 +60,10 @@ class Witness:
 
     @in_float64
     def check(self, statistics: Statistics | Functions) -> float:
-        """The gap, computed again from the distributions; an error unless mu and nu share the statistics."""
+        """The gap, computed again; an error unless mu and nu share the statistics."""
         mu, nu, after_mu, after_nu = _values(statistics, self.mu, self.nu, *self.backups())
-        shared, gap = (
-            float(np.abs(mu - nu).max()),
-            float(np.abs(after_mu - after_nu)[self.statistic]),
-        )
+        shared = float(np.abs(mu - nu).max())
+        gap = float(np.abs(after_mu - after_nu)[self.statistic])
         if not shared <= _SHARED * gap:
             right = f"mu and nu must share them to witness a gap of {gap:g}"
             raise fail("difference of statistics", shared, right)
@@ -81,8 +84,9 @@ class Witness:
             mixed = f", in a mixture with 1 - {self.weight:.3g} of rho = {_written(self.rho)}"
         return (
             f"mu = {_written(self.mu)} and nu = {_written(self.nu)} share the statistics "
-            f"{_rounded(self.statistics_before)}; backed up through {self.reward:.3g} + {self.gamma:.3g} z"
-            f"{mixed}, they have {_rounded(self.backed_up_mu)} and {_rounded(self.backed_up_nu)}: "
+            f"{_rounded(self.statistics_before)}; backed up through {self.reward:.3g} + "
+            f"{self.gamma:.3g} z{mixed}, "
+            f"they have {_rounded(self.backed_up_mu)} and {_rounded(self.backed_up_nu)}: "
             f"a gap of {self.gap:.3g} in statistic {self.statistic + 1}"
         )
 
@@ -93,29 +97,29 @@ class Closedness:
 
     closed: bool
     route: Route
-    deviation: (
-        float  # the largest found, relative to the statistics' size: rounding error if closed
-    )
+    deviation: float  # the largest found, relative to the statistics' size
     witness: Witness | None  # there is one unless closed
     interval: tuple[float, float]  # of the returns that the verdict is about
     functions: Functions | Statistics | None = None  # of the route by span
-    points: np.ndarray | None = None
+    points: Float[np.ndarray, " n"] | None = None
 
     @in_float64
-    def coefficients(self, reward: float, gamma: float) -> np.ndarray:
-        """The Bellman equation [K, K + 1]: h(r + gamma x) = a_0 + A h(x), with a_0 in the first column."""
+    def coefficients(self, reward: float, gamma: float) -> Float[np.ndarray, "K terms"]:
+        """The Bellman equation h(r + gamma x) = a_0 + A h(x), with a_0 in the first column."""
         if not self.closed or self.functions is None or self.points is None:
             right = "only closed expectations, found by span, have linear Bellman equations"
             raise fail("(closed, route)", (self.closed, self.route), right)
         design, size = _design(self.functions, self.points)
         pushed = _features(self.functions, reward + gamma * self.points)
-        return np.linalg.lstsq(design.T, pushed.T, rcond=None)[0].T / size[:, 0]
+        solution = np.linalg.lstsq(design.T, pushed.T, rcond=None)[0]
+        return np.asarray(solution.T / size[:, 0])
 
     def __str__(self) -> str:
         if self.witness is not None:
             return f"not Bellman closed: {self.witness}"
         low, high = self.interval
-        return f"Bellman closed to {self.deviation:.1e} for returns in [{low:g}, {high:g}] (by {self.route})"
+        where = f"for returns in [{low:g}, {high:g}] (by {self.route})"
+        return f"Bellman closed to {self.deviation:.1e} {where}"
 
 
 @in_float64
@@ -132,11 +136,18 @@ def bellman_closed(
 ) -> Closedness:
     """Decide whether a family of statistics, or the expectations of functions, are Bellman closed.
 
-    The verdict is about distributions on `interval`, which must show what is special about the functions
-    (kinks, curvature): by default (-1, 1) and, if nothing is found there, ten and a hundred times as much; or a
-    family's support, and then all that is backed up into it. `rewards` are by default -0.7, 0, 0.4 and 1 times half
-    the width. Deviations count if they exceed `tolerance` times the statistic's size. `route` is by default the span
-    where there are functions; `draws` and `seed` are those of the other one.
+    Args:
+        statistics: A family, or functions h_1, ..., h_K.
+        interval: The verdict is about distributions on it. It must show what is special about the
+            functions (kinks, curvature). By default it is (-1, 1) and, if nothing is found there,
+            ten and a hundred times as much; or a family's support, and then all that is backed up
+            into it.
+        gammas: The discounts of the backups.
+        rewards: By default -0.7, 0, 0.4 and 1 times half the width of the interval.
+        tolerance: Deviations count if they exceed it times the statistic's size.
+        draws: The number of random backups of the route "mixtures".
+        seed: Their seed.
+        route: By default "span" where there are functions, and else "mixtures".
     """
     check_number("tolerance", tolerance, 0.0, open_low=True)
     draws = check_count("draws", draws, 200)
@@ -167,12 +178,10 @@ def bellman_closed(
         return found
     wider = [((low * times, high * times), half * times) for times in (10.0, 100.0)]
     if bounds is not None:
-        beyond = [
-            (end - reward) / gamma
-            for end in (low, high)
-            for reward, gamma in _backups(half, rewards, gammas)
-        ]
-        wider = [((min(low, *beyond), max(high, *beyond)), half)]
+        backups = _backups(half, rewards, gammas)
+        below = [(low - reward) / gamma for reward, gamma in backups]
+        above = [(high - reward) / gamma for reward, gamma in backups]
+        wider = [((min(low, *below, *above), max(high, *below, *above)), half)]
     for span, half_width in wider:
         more = decide(span, half_width)
         if not more.closed:
@@ -192,9 +201,8 @@ def _backups(
     half_width: float, rewards: Sequence[float] | None, gammas: Sequence[float]
 ) -> list[tuple[float, float]]:
     """All pairs of a reward and a discount."""
-    if rewards is None:
-        rewards = (np.array([-0.7, 0.0, 0.4, 1.0]) * half_width).tolist()
-    backups = [(float(reward), float(gamma)) for reward in rewards for gamma in gammas]
+    given = [share * half_width for share in _REWARDS] if rewards is None else rewards
+    backups = [(float(reward), float(gamma)) for reward in given for gamma in gammas]
     if not backups:
         raise fail("(rewards, gammas)", (rewards, gammas), "at least one of each is needed")
     return backups
@@ -206,25 +214,25 @@ def _by_span(
     backups: list[tuple[float, float]],
     tolerance: float,
 ) -> Closedness:
-    """Regress h_k(r + gamma x) on {1, h(x)}: the span is closed if no residual is left (Theorem 4.3)."""
-    count = len(_features(statistics, np.asarray(interval)))
+    """Regress h_k(r + gamma x) on {1, h(x)}: the span is closed if no residual is left.
+
+    This is Theorem 4.3.
+    """
+    count = len(_features(statistics, np.asarray(interval, np.float64)))
     n = 16 * (count + 16)
     # Chebyshev's points: polynomials are well-conditioned on them.
     unit = -np.cos(np.pi * (np.arange(n) + 0.5) / n)
     points = (interval[0] + interval[1]) / 2 + (interval[1] - interval[0]) / 2 * unit
     design, size = _design(statistics, points)
     _, spectrum, basis = np.linalg.svd(design, full_matrices=False)
-    basis = basis[
-        spectrum > n * np.finfo(np.float64).eps * spectrum[0]
-    ]  # orthonormal, repetitions dropped
-    pushed = np.stack(
-        [_features(statistics, r + gamma * points) for r, gamma in backups]
-    )  # [G, K, n]
+    # Orthonormal, repetitions dropped:
+    basis = basis[spectrum > n * np.finfo(np.float64).eps * spectrum[0]]
+    # For each backup, [G, K, n]:
+    pushed = np.stack([_features(statistics, r + gamma * points) for r, gamma in backups])
     residual = pushed - pushed @ basis.T @ basis
     residual -= residual @ basis.T @ basis  # once more: orthogonal to the last bit
-    relative = np.abs(residual).max(axis=-1) / np.maximum(
-        size[1:, 0], np.abs(pushed).max(axis=(0, 2))
-    )
+    scale = np.maximum(size[1:, 0], np.abs(pushed).max(axis=(0, 2)))
+    relative = np.abs(residual).max(axis=-1) / scale
     deviation = float(relative.max())
     if deviation <= tolerance:
         return Closedness(True, "span", deviation, None, interval, statistics, points)
@@ -237,13 +245,15 @@ def _by_span(
 
 
 def _extremal_pair(
-    points: np.ndarray, basis: np.ndarray, residual: np.ndarray
+    points: Float[np.ndarray, " n"],
+    basis: Float[np.ndarray, "rank n"],
+    residual: Float[np.ndarray, " n"],
 ) -> tuple[Particles, Particles]:
     """Two distributions on `points` with equal expectations of the basis but not of the residual.
 
-    Its positive and negative parts, normalised, would do: the residual is orthogonal to 1 and to each h. The
-    best pair is found by a linear programme. By duality it is twice as far apart as h_k(r + gamma x) is from
-    the span in the uniform norm, and a vertex has at most K + 2 atoms.
+    Its positive and negative parts, normalised, would do: the residual is orthogonal to 1 and to
+    each h. The best pair is found by a linear programme. By duality it is twice as far apart as
+    h_k(r + gamma x) is from the span in the uniform norm, and a vertex has at most K + 2 atoms.
     """
     n = len(points)
     objective = residual / np.abs(residual).max()
@@ -256,9 +266,7 @@ def _extremal_pair(
     signed = found.x[:n] - found.x[n:] if found.success else objective
     kept = np.abs(signed) > 1e-9
     points, signed, rows = points[kept], signed[kept], basis[:, kept]
-    for _ in range(
-        2
-    ):  # the programme is solved to about 1e-7: back into the null space, to the last bit
+    for _ in range(2):  # the programme is solved to about 1e-7: back into the null space
         signed = signed - np.linalg.pinv(rows) @ (rows @ signed)
     above, below = signed > 0, signed < 0
     mu = Particles(points[above], signed[above] / signed[above].sum())
@@ -273,9 +281,10 @@ def _by_mixtures(
     draws: int,
     seed: int,
 ) -> Closedness:
-    """Random backups: does it matter whether a successor has mu or what is imputed from mu's statistics?
+    """Random backups, in which a successor has mu, or what is imputed from mu's statistics.
 
-    Backing up one distribution alone would not show it: quantiles and expectiles move along with r + gamma z.
+    If that makes a difference, the statistics are not closed. Backing up one distribution alone
+    would not show it: quantiles and expectiles move along with r + gamma z.
     """
     rng = np.random.default_rng(seed)
     atoms = 2 * family.size + 6
@@ -289,66 +298,70 @@ def _by_mixtures(
     weight = rng.uniform(0.1, 0.9, draws)
     reward, gamma = rng.choice(np.array(backups), draws).T
     before = np.asarray(_evaluate(family, mu))
-    nu = jax.tree.map(np.asarray, _impute(family, before))
+    imputed_mu: Particles = _impute(family, before)
+    nu = Particles(np.asarray(imputed_mu.atoms), np.asarray(imputed_mu.probs))
     share = np.stack([weight, 1 - weight], axis=-1)
     backed_up = (_together(one, rho, axis=1).mixture(share).push(reward, gamma) for one in (mu, nu))
     imputed, *after = np.asarray(_evaluate(family, _together(nu, *backed_up)))
     size = np.abs(np.concatenate([before, *after])).max(axis=0)
     size = np.where(size > 0, size, 1)
-    # Statistics that are only nearly shared may differ a little more after the backup: that is no gap.
+    # Statistics that are only nearly shared may differ a little more after the backup: no gap.
     unshared = (np.abs(imputed - before) / size).max(axis=-1)
     usable = unshared <= tolerance / 100
     relative = np.where(usable[:, None], np.abs(after[0] - after[1]) / size, 0)
     deviation = float(relative.max())
     if deviation <= tolerance and np.mean(usable) < 0.5:
-        right = f"in most of {draws} draws it missed the statistics asked for: an exact imputation is needed"
+        right = (
+            f"in most of {draws} draws it missed the statistics asked for: "
+            "an exact imputation is needed"
+        )
         raise fail("median relative residual of the imputation", float(np.median(unshared)), right)
     if deviation <= tolerance:
         return Closedness(True, "mixtures", deviation, None, interval)
-    i, k = np.unravel_index(int(relative.argmax()), relative.shape)
+    i, k = map(int, np.unravel_index(int(relative.argmax()), relative.shape))
     gap = float(abs(after[0] - after[1])[i, k])
     how = (float(reward[i]), float(gamma[i]))
     values = (before[i], after[0][i], after[1][i])
-    witness = Witness(mu[i], nu[i], *how, *values, int(k), gap, rho[i], float(weight[i]))
+    witness = Witness(mu[i], nu[i], *how, *values, k, gap, rho[i], float(weight[i]))
     return Closedness(False, "mixtures", deviation, witness, interval)
 
 
-def _values(statistics: Statistics | Functions, *mus: Particles) -> np.ndarray:
-    """The statistics [m, K] of m distributions."""
+def _values(statistics: Statistics | Functions, *mus: Particles) -> Float[np.ndarray, "m K"]:
+    """The statistics of m distributions."""
     mu = _together(*mus)
     if isinstance(statistics, Statistics):
         return np.asarray(_evaluate(statistics, mu))
     features = [_features(statistics, atoms) for atoms in np.asarray(mu.atoms)]
-    return np.einsum("mkn,mn->mk", np.stack(features), np.asarray(mu.probs))
+    return np.asarray(np.einsum("mkn,mn->mk", np.stack(features), np.asarray(mu.probs)))
 
 
 def _together(*mus: Particles, axis: int = 0) -> Particles:
     """Distributions of one batch shape stacked along a new axis, those with fewer atoms padded."""
     most = max(mu.size for mu in mus)
 
-    def stacked(arrays: list[Any], mode: Any) -> np.ndarray:
-        pads = [[(0, 0)] * (array.ndim - 1) + [(0, most - array.shape[-1])] for array in arrays]
-        return np.stack(
-            [np.pad(a, pad, mode=mode) for a, pad in zip(arrays, pads, strict=True)], axis=axis
-        )
+    def padded(array: Array, mode: Literal["edge", "constant"]) -> Float[np.ndarray, "..."]:
+        pad = [(0, 0)] * (array.ndim - 1) + [(0, most - array.shape[-1])]
+        return np.pad(array, pad, mode=mode)
 
-    return Particles(
-        stacked([mu.atoms for mu in mus], "edge"), stacked([mu.probs for mu in mus], "constant")
-    )
+    atoms = np.stack([padded(mu.atoms, "edge") for mu in mus], axis=axis)
+    return Particles(atoms, np.stack([padded(mu.probs, "constant") for mu in mus], axis=axis))
 
 
 @jax.jit
-def _evaluate(family: Statistics, mu: Particles) -> Any:
+def _evaluate(family: Statistics, mu: Particles) -> Values:
     return family.evaluate(mu)
 
 
 @jax.jit
-def _impute(family: Statistics, values: Any) -> Particles:
-    return family.impute(values)
+def _impute(family: Statistics, values: Values) -> Particles:
+    imputed: Particles = family.impute(values)
+    return imputed
 
 
-def _features(statistics: Statistics | Functions, x: np.ndarray) -> np.ndarray:
-    """h_k(x) as an array [K, n]."""
+def _features(
+    statistics: Statistics | Functions, x: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "K n"]:
+    """h_k(x) for every k."""
     if isinstance(statistics, Statistics):
         return np.asarray(statistics.features(x))
     if callable(statistics) or not statistics:
@@ -365,15 +378,17 @@ def _features(statistics: Statistics | Functions, x: np.ndarray) -> np.ndarray:
     return np.stack(rows)
 
 
-def _design(statistics: Statistics | Functions, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The functions 1, h_1, ..., h_K at the points [K + 1, n], scaled, and their sizes [K + 1, 1]."""
+def _design(
+    statistics: Statistics | Functions, x: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "terms n"], Float[np.ndarray, "terms 1"]]:
+    """The functions 1, h_1, ..., h_K at the points, scaled, and their sizes."""
     rows = np.vstack([np.ones_like(x), _features(statistics, x)])
     size = np.abs(rows).max(axis=-1, keepdims=True)
     size = np.where(size > 0, size, 1)
     return rows / size, size
 
 
-def _rounded(values: np.ndarray) -> str:
+def _rounded(values: Float[np.ndarray, " K"]) -> str:
     return np.array2string(values, 10_000, 4, True, ", ", threshold=12, edgeitems=3)
 
 

@@ -32,21 +32,27 @@ class Environment(Protocol):
 
     def reset(self) -> np.ndarray:
         """The first frame of a new episode."""
+        ...
 
     def step(self, action: int) -> Step:
         """Take an action, a number from 0 to `num_actions - 1`."""
+        ...
 
     def render(self) -> np.ndarray:
         """What a person would look at, uint8 [height, width, 3]."""
+        ...
 
     def save(self) -> dict[str, np.ndarray]:
         """The complete state, random generators included, as arrays of numbers."""
+        ...
 
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Go to a saved state; if `restorable`, every later step is the same to the last bit."""
+        ...
 
     def close(self) -> None:
         """Let go of windows and memory."""
+        ...
 
 
 def observation_shape(environment: Environment) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 import importlib
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
+from gymnasium.envs import registration
 from gymnasium.spaces import Box, Discrete
 
 from edrl.core.check import fail
@@ -58,7 +60,7 @@ class Gymnasium:
         """The environment's own, unless a wrapper has changed the actions; or their numbers."""
         meanings = getattr(self._env.unwrapped, "get_action_meanings", None)
         if callable(meanings) and actions == self._env.unwrapped.action_space:
-            return tuple(map(str, meanings()))
+            return tuple(str(meaning) for meaning in cast(Iterable[object], meanings()))
         return tuple(str(int(actions.start) + number) for number in range(int(actions.n)))
 
     def reset(self) -> np.ndarray:
@@ -143,7 +145,7 @@ def _as_number(reward: Any) -> float:
         return math.nan
 
 
-def registered(name: str) -> gymnasium.envs.registration.EnvSpec:
+def registered(name: str) -> registration.EnvSpec:
     """What Gymnasium knows about an id, or about "module:id", if the module registers it."""
     module, _, identity = name.rpartition(":")
     if module:
@@ -155,9 +157,7 @@ def _made(name: str) -> gymnasium.Env:
     """The environment with this id, able to draw itself if it can at all."""
     spec = registered(name)
     entry: Any = spec.entry_point
-    creator = (
-        gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
-    )
+    creator = registration.load_env_creator(entry) if isinstance(entry, str) else entry
     modes = getattr(creator, "metadata", {}).get("render_modes", [])
     # Environments that cannot draw need not know of `render_mode` at all.
     return (

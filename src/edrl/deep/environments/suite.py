@@ -29,17 +29,21 @@ class Suite(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The full names, such as minatar/breakout."""
+        ...
 
     @property
     def has_sticky_actions(self) -> bool:
         """Whether `make` heeds `sticky`."""
+        ...
 
     @property
     def scores(self) -> Mapping[str, Scores]:
         """Scores by name; names may be missing."""
+        ...
 
     def make(self, name: str, *, seed: int, sticky: bool) -> Environment:
         """The environment with one of the names."""
+        ...
 
 
 class _Atari:
