@@ -55,7 +55,8 @@ def _command(arguments: list[str]) -> Callable[[], int]:
         default = train_by_default(arguments)
         return tyro.cli(Train, prog="edrl train", args=arguments[1:], default=default)
     command = getattr(importlib.import_module(f"edrl.cli.{name}"), name.capitalize())
-    return tyro.cli(command, prog=f"edrl {name}", args=arguments[1:])
+    parsed: Callable[[], int] = tyro.cli(command, prog=f"edrl {name}", args=arguments[1:])
+    return parsed
 
 
 @dataclass(frozen=True)

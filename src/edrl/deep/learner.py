@@ -29,7 +29,8 @@ def seed_of(stream: int, number: int) -> Seed:
 
 
 def _key(seed: Seed) -> Key:
-    return jax.random.wrap_key_data(jnp.asarray(seed))
+    key: Key = jax.random.wrap_key_data(jnp.asarray(seed))
+    return key
 
 
 class Adam(eqx.Module):
@@ -144,7 +145,8 @@ def returns_of_actions(
 ) -> Particles:
     """The return distributions [batch, n] of one action each."""
     returns = agent.returns(parameters, observations, _key(seed))
-    return jax.tree.map(lambda table: of_actions(table, actions), returns)
+    fields = (of_actions(jnp.asarray(table), actions) for table in (returns.atoms, returns.probs))
+    return Particles(*fields)
 
 
 @jax.jit

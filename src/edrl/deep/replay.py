@@ -134,7 +134,7 @@ class Replay:
         found = np.zeros(self.capacity, bool)
         for lane, (first, count) in enumerate(zip(*self._complete(), strict=True)):
             found[self.place(np.arange(first, first + count), lane)] = True
-        return found & (self.actions != _NO_ACTION)
+        return np.asarray(found & (self.actions != _NO_ACTION))
 
     def at(self, places: Int[np.ndarray, " batch"]) -> Batch:
         """The transitions that begin at some places."""
@@ -173,7 +173,7 @@ class Replay:
     ) -> Shaped[np.ndarray, "batch ..."]:
         """What an agent saw at the given times."""
         if self.stack == 1:
-            return self.frames[self.place(times, lanes)]
+            return np.asarray(self.frames[self.place(times, lanes)])
         back = times[:, None] - np.arange(self.stack - 1, -1, -1)  # oldest first
         place = self.place(back, np.asarray(lanes)[..., None])
         return stacked(self.frames[place], self.starts[place])

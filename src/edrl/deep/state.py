@@ -111,7 +111,8 @@ def from_arrays(tree: Tree, arrays: Arrays) -> Tree:
             raise CheckpointError(f"the checkpoint is of another agent: it has no {name}")
         return _like(leaf, name, arrays[name])
 
-    return jax.tree_util.tree_map_with_path(loaded, tree)
+    found: Tree = jax.tree_util.tree_map_with_path(loaded, tree)
+    return found
 
 
 def _below(arrays: Arrays, prefix: str) -> Arrays:

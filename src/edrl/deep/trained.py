@@ -36,7 +36,10 @@ class Trained:
 
     def returns(self, observations: Observations, seed: int = 0) -> Particles:
         """The learnt return distributions [batch, action, n]."""
-        return learnt_returns(self.agent, self.parameters, observations, seed_of(seed, 0))
+        found: Particles = learnt_returns(
+            self.agent, self.parameters, observations, seed_of(seed, 0)
+        )
+        return found
 
     def greedy(self, observations: Observations, seed: int = 0) -> Int[np.ndarray, " batch"]:
         """The actions that the agent would choose."""

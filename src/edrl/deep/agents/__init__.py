@@ -1,5 +1,7 @@
 """The agents, and where a config's agent comes from."""
 
+from typing import TypeGuard
+
 from edrl.core.check import fail
 from edrl.core.statistics import Statistics
 from edrl.deep.agents.agent import Agent
@@ -46,5 +48,5 @@ def _kind(config: Config) -> type[Agent]:
     return KINDS.get(config.agent, StatisticsAgent)
 
 
-def _is_kind(found: object) -> bool:
+def _is_kind(found: object) -> TypeGuard[type[Agent]]:
     return isinstance(found, type) and issubclass(found, Agent)

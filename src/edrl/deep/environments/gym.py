@@ -112,9 +112,9 @@ class Gymnasium:
     def _frame(self, observation: Any) -> np.ndarray:
         """A copy of an observation: environments may write the next one into the same memory."""
         if isinstance(self._observations, Discrete):
-            return (
-                np.arange(self._observations.n) == observation - self._observations.start
-            ).astype(np.float32)
+            places = np.arange(self._observations.n)
+            here = places == observation - self._observations.start
+            return np.asarray(here, np.float32)
         frame = np.array(observation, self.frame_dtype)
         if not np.isfinite(frame).all():
             raise fail(

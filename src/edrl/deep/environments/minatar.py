@@ -75,7 +75,7 @@ class MinAtar:
     def render(self) -> np.ndarray:
         """A square for each cell, in the colour of its highest channel, uint8 [160, 160, 3]."""
         highest = np.max(self._frame() * np.arange(1, self.frame_shape[-1] + 1), axis=-1)
-        return COLOURS[highest].repeat(CELL, axis=0).repeat(CELL, axis=1)
+        return np.asarray(COLOURS[highest].repeat(CELL, axis=0).repeat(CELL, axis=1))
 
     def save(self) -> dict[str, np.ndarray]:
         """The attributes of the game (as JSON if they are no arrays) and its random generator."""
@@ -125,7 +125,7 @@ class MinAtar:
         """Nothing to let go of."""
 
     def _frame(self) -> np.ndarray:
-        return self._game.state().view(np.uint8)
+        return np.asarray(self._game.state().view(np.uint8))
 
 
 def _game_class(game: str) -> Any:

@@ -24,7 +24,7 @@ class AreaResize:
         small = narrow[self._rows[0]] * self._row_shares[0]
         for rows, shares in zip(self._rows[1:], self._row_shares[1:], strict=True):
             small += narrow[rows] * shares
-        return np.rint(small, out=small).astype(np.uint8)
+        return np.asarray(np.rint(small, out=small).astype(np.uint8))
 
 
 def _covered(pixels: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
