@@ -21,7 +21,9 @@ def impute(values: np.ndarray, taus: np.ndarray) -> np.ndarray:
 
     def gradients(samples: np.ndarray) -> np.ndarray:
         error = samples[None, :] - values[:, None]
-        return np.asarray(np.mean(np.where(error > 0, taus[:, None], 1 - taus[:, None]) * error, axis=1))
+        return np.asarray(
+            np.mean(np.where(error > 0, taus[:, None], 1 - taus[:, None]) * error, axis=1)
+        )
 
     return np.asarray(scipy.optimize.root(gradients, values).x)
 

@@ -40,7 +40,7 @@ class Algorithm:
         return self.build(size, (0.0, 0.0) if support is None else support)
 
 
-# What a network puts out is inconsistent by more than the last Newton steps are worth: twelve come
+# A network puts out values that are inconsistent by more than the last Newton steps gain: twelve come
 # near the residual of a hundred in a third of the time, which every update pays (`python -m
 # benchmarks imputation`).
 _QUICK = MaximumEntropy(grid=32, iterations=12)
