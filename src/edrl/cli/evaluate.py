@@ -59,13 +59,14 @@ class Evaluate:
         from scipy.stats import bootstrap  # slow to import, and --help does without
 
         config, scores = loaded.config, np.asarray(played.scores)
-        text = f"{config.agent} on {config.env} after {loaded.step:,} steps:"
+        text = f"{config.variant} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"
         if len(scores) > 1 and scores.std() > 0:
             found = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval
             text += f", 95 % interval {found.low:.2f} to {found.high:.2f}"
         count = f"{len(scores)} of {self.episodes}" if stopped else f"{len(scores)}"
-        console.print(f"{text}, {count} episodes", soft_wrap=True, highlight=False)
+        # Plain text: rich reads the brackets of a variant as markup.
+        console.print(Text(f"{text}, {count} episodes"), soft_wrap=True)
 
     def _play(self, loaded: Trained, played: Played, returns: Returns) -> bool:
         """Play under a bar; returns whether it was stopped."""

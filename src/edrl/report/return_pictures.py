@@ -37,7 +37,7 @@ class ReturnPictures(Callback):
         learner, seed = run.state.learner, seed_of(0, run.step)
         returns = learnt_returns(run.agent, learner.online, observations, seed)
         path = run.out / "pictures" / f"returns-{run.step:012d}.png"
-        title = f"{run.config.agent} on {run.environment.name}, step {run.step:,}"
+        title = f"{run.config.variant} on {run.environment.name}, step {run.step:,}"
         draw_returns(path, returns, tuple(self._seen), evaluation.action_names, title)
 
 
