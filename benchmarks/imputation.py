@@ -80,7 +80,7 @@ def growth() -> dict[str, Any]:
 
 def quick_entropy() -> dict[str, Any]:
     """The strategy of QR-DQN-imputation against maximum entropy to the end: time and residuals, for
-    rows as a network puts them out: Huber quantiles of random laws with noise, in units of each
+    rows as a network puts them out: Huber quantiles of random distributions with noise, in units of each
     row's range."""
     quick, full = algorithm("QR-DQN-imputation"), HuberQuantiles(11)
     rng, found = np.random.default_rng(0), {}

@@ -1,4 +1,4 @@
-"""Imputation from expectiles with noise, as networks put them out: is the law near the one that
+"""Imputation from expectiles with noise, as networks put them out: is the result near the one that
 they are near to?
 """
 
@@ -32,7 +32,7 @@ def laws(rng: np.random.Generator) -> Particles:
 
 def run() -> dict[str, Any]:
     """For each noise, in units of the expectiles' range: residuals in the same units, the standard
-    deviation and the Wasserstein-1 distance beside the law without noise."""
+    deviation and the Wasserstein-1 distance to the distribution without noise."""
     rng, family = np.random.default_rng(0), Expectiles(11)
     truth = laws(rng)
     clean = np.asarray(family.evaluate(truth))

@@ -18,6 +18,7 @@ from scipy import stats
 from scipy.stats import wasserstein_distance
 
 from edrl import Expectiles, evenly_spaced, midpoints
+from edrl.core.families import LevelStatistics
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics
 from edrl.paper.experiment import Advance, Table, joined, select, table
@@ -112,7 +113,8 @@ class Chains:
         """The statistics [S, K] of the true returns; an algorithm's imputation does not matter to
         them.
         """
-        key = (type(family), tuple(family.taus.tolist()))  # type: ignore[attr-defined]
+        assert isinstance(family, LevelStatistics)  # all methods here learn quantiles or expectiles
+        key = (type(family), tuple(family.taus.tolist()))
         if key not in self._true_values:
             self._true_values[key] = np.asarray(self.truth.values(family))[:, FORWARD]
         return self._true_values[key]

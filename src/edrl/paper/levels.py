@@ -36,20 +36,22 @@ from edrl.tabular.constructors import Reward
 from edrl.tabular.problems import garnet, n_chain
 from edrl.tabular.rewards import Exponential, Uniform
 
-RULES: tuple[str, ...] = get_args(Rule)
-DEFAULT: str = ExactExpectiles().rule
+RULES: tuple[Rule, ...] = get_args(Rule)
+DEFAULT: Rule = ExactExpectiles().rule
 GROUPS = ("Garnet", "N-chain", "FrozenLake", "RiverSwim", "Taxi")
 EVERY = "all groups"
 POLICIES = ("uniform", "greedy")
 EPSILON = 0.2
-_COLOURS = dict(zip(RULES, ("#000000", "#E69F00", "#CC79A7", "#56B4E9", "#009E73"), strict=True))
-_MARKERS = dict(zip(RULES, "osD^v", strict=True))
+_COLOURS: dict[str, str] = dict(
+    zip(RULES, ("#000000", "#E69F00", "#CC79A7", "#56B4E9", "#009E73"), strict=True)
+)
+_MARKERS: dict[str, str] = dict(zip(RULES, "osD^v", strict=True))
 _TOLERANCE, _SWEEPS = 1e-7, 1000  # of dynamic programming; rewards are at most 1
 _SETTLED = 1e-6  # the change in one more sweep up to which a problem counts as settled
 _KNOWN = 10  # an error counts as at least so many times the uncertainty of the truth
 _RESAMPLES = 2000
 
-Levelled = Callable[[str], Expectiles]
+Levelled = Callable[[Rule], Expectiles]
 """From a rule to the expectiles that are imputed by it."""
 
 
@@ -235,7 +237,7 @@ _Setting = tuple[str, float, str]  # a problem, a discount factor and a policy
 
 
 def _exact(taus: int | Sequence[float] | np.ndarray) -> Levelled:
-    return lambda rule: Expectiles(taus, imputation=ExactExpectiles(rule))  # type: ignore[arg-type]
+    return lambda rule: Expectiles(taus, imputation=ExactExpectiles(rule))
 
 
 FAMILIES: dict[str, Levelled] = {

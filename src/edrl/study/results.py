@@ -198,7 +198,7 @@ def _named(runs: Iterable[RunResult], plans: tuple[PlannedRun, ...]) -> Study:
 
 
 def _further(one: RunResult, other: RunResult) -> RunResult:
-    """The one of two equal runs that has gone on since a report kept the other."""
+    """The one of two equal runs that was continued after a report kept the other."""
     kept = [run for run in (one, other) if run.path.name == RUNS and not run.finished]
     if not kept or one.reached == other.reached:
         same = ", ".join(map(str, one.key))
