@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.timing import seconds
 from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config
-from edrl.deep.learner import Adam, new_learner, seed_of, update
+from edrl.deep.learner import new_learner, optimiser_for, seed_of, update
 from edrl.deep.networks import network_for
 from edrl.deep.replay import Batch
 
@@ -44,11 +44,12 @@ def run() -> dict[str, Any]:
 def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
     family = config.family()
     network = network_for("nature", (84, 84, 4), _ACTIONS, family.num_outputs, 1 / 255)
-    agent, adam = StatisticsAgent(family, network), Adam(config.learning_rate, config.adam_epsilon)
-    state, seed = [new_learner(agent, adam, jax.random.key(0))], seed_of(0, 0)
+    agent = StatisticsAgent(family, network)
+    optimiser = optimiser_for(config, agent)
+    state, seed = [new_learner(agent, optimiser, jax.random.key(0))], seed_of(0, 0)
 
     def step() -> Any:
-        state[0], losses = update(agent, adam, state[0], batch, seed)
+        state[0], losses = update(agent, optimiser, state[0], batch, seed)
         return state[0].online, losses
 
     return step

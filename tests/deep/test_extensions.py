@@ -77,7 +77,7 @@ def test_a_prioritised_replay_learns_and_goes_on_exactly(agent: str, tmp_path: P
     config = Config(**{**PROBE, "agent": agent, "size": 5})
     run = train(config, tmp_path / "probe", env=Probe("both"), replay=Prioritised)
     np.testing.assert_allclose(action_values(run), BOTH, atol=0.15)
-    assert len(np.unique(run.state.replay.priorities)) > 100  # type: ignore[attr-defined]
+    assert len(np.unique(run.state.memory.priorities)) > 100  # type: ignore[attr-defined]
 
     short = dataclasses.replace(SMALL, agent=agent)
     whole = train(short, tmp_path / "whole", replay=Prioritised)
@@ -237,7 +237,7 @@ def test_a_checkpoint_is_the_tree_of_a_run(tmp_path: Path) -> None:
         assert int(arrays["counters/step"]) == 100
         roots = {name.split("/")[0] for name in arrays}
     fields = {field.name for field in dataclasses.fields(run.state)}
-    assert roots | {"replay"} == fields  # a uniform replay memory has nothing but its files
+    assert roots | {"memory"} == fields  # a uniform replay memory has nothing but its files
     manifest = json.loads(
         (tmp_path / "run" / "checkpoint-000000000100" / "manifest.json").read_text()
     )
@@ -254,7 +254,7 @@ def test_an_agent_that_says_nothing_more_is_chosen_by_its_mean_and_logs_its_loss
         Config(**{**PROBE, "steps": 200}), tmp_path / "run", agent=OwnIQN, env=Probe("both")
     )
     head, *rows = (run.out / "metrics.csv").read_text().splitlines()
-    assert head == "step,episodes,score,length,epsilon,loss"
+    assert head == "step,episodes,score,length,epsilon,learning_rate,loss"
     assert len(rows) == 2
 
 

@@ -89,7 +89,7 @@ def test_settings_reach_what_they_set(tmp_path: Path) -> None:
         [1, 1, 0.505, 0.01, 0.01]
     )
     run = Run(config, tmp_path / "run", env=Probe("both"))
-    replay = run.state.replay
+    replay = run.state.memory
     assert (replay.n_step, replay.gamma, run.agent.double, run.agent.risk) == (3, 0.9, True, None)
     careful = Run(dataclasses.replace(config, cvar=0.2), tmp_path / "careful", env=Probe("both"))
     assert careful.agent.risk == CVaR(0.2)
@@ -126,9 +126,16 @@ def test_a_family_of_ones_own_becomes_an_agent(tmp_path: Path) -> None:
     assert run.state.learner.online[-1]["bias"].shape == (2 * 3,)
 
 
-@pytest.mark.parametrize(("env", "envs"), [("minatar/breakout", 1), ("minatar/seaquest", 10)])
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [
+        ("minatar/breakout", {}),
+        ("minatar/seaquest", {"envs": 10, "update_every": 5, "average": 0.9}),
+        ("minatar/breakout", {"envs": 4, "rollout": 8, "minibatches": 4, "evaluate_episodes": 2}),
+    ],
+)
 def test_a_resumed_run_is_the_run(
-    env: str, envs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped at any step, also between two checkpoints, and resumed: the same files to the last
     digit.
@@ -136,13 +143,7 @@ def test_a_resumed_run_is_the_run(
     monkeypatch.setattr(
         replay_files, "_ROWS", 30
     )  # a checkpoint's transitions are in several files
-    config = preset(
-        "minatar",
-        **{**SMALL, "network": "minatar"},
-        env=env,
-        envs=envs,
-        update_every=1 if envs == 1 else 5,
-    )
+    config = preset("minatar", **{**SMALL, "network": "minatar", **settings}, env=env)
     whole = train(config, tmp_path / "whole")
     for stop in (137, 250):
         out = tmp_path / f"stopped-{stop}"
@@ -159,7 +160,9 @@ def test_a_resumed_run_is_the_run(
             assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
         for one, other in zip(whole.state.learner.online, again.state.learner.online, strict=True):
             np.testing.assert_array_equal(one["weight"], other["weight"])
-        np.testing.assert_array_equal(again.state.replay.added, whole.state.replay.added)
+        for name, array in whole.state.memory.save().items():
+            np.testing.assert_array_equal(again.state.memory.save()[name], array)
+        np.testing.assert_array_equal(again.state.memory.added, whole.state.memory.added)
 
 
 def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None:
@@ -172,7 +175,7 @@ def test_environments_side_by_side_are_the_same_training(tmp_path: Path) -> None
     while run.step < 120:
         run.advance()
     assert run.step == 120
-    replay = run.state.replay
+    replay = run.state.memory
     assert len(run.state.since_log.mean_losses()) == 120 - 100
     assert int((replay.actions >= 0).sum()) == 120
     assert (
@@ -507,7 +510,13 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         ({"batch": 0}, "batch"),
         ({"evaluate_steps": 0}, "evaluate_steps"),
         ({"adam_epsilon": 0.0}, "adam_epsilon"),
-        ({"envs": 3}, "multiple"),
+        ({"envs": 4, "rollout": 8, "minibatches": 5}, "must divide envs times rollout"),
+        ({"rollout": 32, "double": True}, "no target network"),
+        ({"rollout": 32, "n_step": 3}, "trace"),
+        ({"schedule": "exponential"}, "constant, linear, cosine"),
+        ({"schedule_floor": 1.5}, "schedule_floor"),
+        ({"max_gradient": 0.0}, "max_gradient"),
+        ({"average": 1.5}, "average"),
         ({"epsilon": 0.1}, "two numbers"),
         ({"envs": 10, "update_every": 4}, "must divide"),
     ],

@@ -1,7 +1,7 @@
 """Whether learnt return distributions are those of the returns that the agent gets."""
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -45,42 +45,53 @@ CALIBRATION = ("step", *(field.name for field in dataclasses.fields(Calibration)
 """The columns of calibration.csv."""
 
 
+@dataclass
+class _Unsettled:
+    """What was seen of a lane since its last terminal."""
+
+    rewards: list[float] = field(default_factory=list)
+    # The place in the rewards, observation and action of moments whose return is unknown.
+    moments: list[tuple[int, Shaped[np.ndarray, "..."], int]] = field(default_factory=list)
+
+
 class Returns:
     """Watches an agent play; keeps moments and the discounted returns that followed."""
 
     def __init__(self, gamma: float, every: int = 10):
         self._gamma, self._every = gamma, every
         self._steps = 0
-        self._rewards: list[float] = []  # since the last terminal
-        # The place in the rewards, observation and action of moments whose return is unknown.
-        self._open: list[tuple[int, Shaped[np.ndarray, ...], int]] = []
+        self._lanes: dict[int, _Unsettled] = {}
         self.kept: list[tuple[Shaped[np.ndarray, ...], int, float]] = []
 
     def watch(self, moment: Moment) -> None:
         """Take note of a step."""
-        if self._steps % self._every == 0:
-            self._open.append((len(self._rewards), moment.observation, moment.action))
+        lane = self._lanes.setdefault(moment.lane, _Unsettled())
+        if (self._steps + moment.lane) % self._every == 0:
+            lane.moments.append((len(lane.rewards), moment.observation, moment.action))
         self._steps += 1
-        self._rewards.append(moment.after.reward)
+        lane.rewards.append(moment.after.reward)
         if moment.after.terminal or moment.after.ended:
-            self.settle(moment.after.terminal)
+            self._settle_lane(moment.lane, moment.after.terminal)
 
-    def settle(self, terminal: bool = False) -> None:
-        """Work out returns: all if a terminal was reached, else those that hardly change later."""
-        total = self._discounted_sums()
-        for place, observation, action in self._open:
+    def settle(self) -> None:
+        """Work out the returns of episodes that have not ended, where they would hardly change."""
+        for number in list(self._lanes):
+            self._settle_lane(number, terminal=False)
+
+    def _settle_lane(self, number: int, terminal: bool) -> None:
+        """Work out a lane's returns: all after a terminal, else those that hardly change later."""
+        lane = self._lanes.pop(number)
+        total = self._discounted_sums(lane.rewards)
+        for place, observation, action in lane.moments:
             if terminal or self._gamma ** (len(total) - place) <= UNKNOWN:
                 self.kept.append((observation, action, float(total[place])))
-        self._rewards, self._open = [], []
         while len(self.kept) > 2 * MOST:  # what an agent sees may be large
             self.kept, self._every = self.kept[::2], 2 * self._every
 
-    def _discounted_sums(self) -> Float[np.ndarray, " step"]:
+    def _discounted_sums(self, rewards: list[float]) -> Float[np.ndarray, " step"]:
         from scipy.signal import lfilter  # slow to import, and a command's --help does without
 
-        if not self._rewards:
-            return np.zeros(0)
-        return np.asarray(lfilter([1.0], [1.0, -self._gamma], self._rewards[::-1]))[::-1]
+        return np.asarray(lfilter([1.0], [1.0, -self._gamma], rewards[::-1]))[::-1]
 
     def against(self, agent: Agent, parameters: Parameters) -> Calibration | None:
         """The learnt distributions beside these returns; nothing if there are no returns."""

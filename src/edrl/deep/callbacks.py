@@ -14,7 +14,7 @@ from edrl.core.check import fail
 from edrl.deep.calibration import Calibration, Returns
 from edrl.deep.environments.source import mixed_seed
 from edrl.deep.learner import GreedyPolicy, diagnose, seed_of
-from edrl.deep.play import Moment, Played, play
+from edrl.deep.play import Moment, Played, play, play_side_by_side
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
@@ -100,7 +100,7 @@ class Log(Callback):
 
     def on_step(self, run: Run) -> None:
         counters = run.state.counters
-        if run.step % run.config.log_every or counters.logged == run.step:
+        if not run.config.due(run.step, run.config.log_every) or counters.logged == run.step:
             return
         row = self._row(run)
         run.state.since_log.clear()
@@ -116,6 +116,7 @@ class Log(Callback):
             "score": _mean(since.played.scores),
             "length": _mean(since.played.lengths),
             "epsilon": run.config.epsilon_at(run.step),
+            "learning_rate": run.config.learning_rate_at(run.step),
             "loss": _mean(losses),
         }
         if len(losses):
@@ -125,7 +126,7 @@ class Log(Callback):
     def _diagnoses(self, run: Run) -> dict[str, float]:
         # On transitions of its own: the run's random numbers are the same if it is not logged.
         rng = np.random.default_rng((run.config.seed, run.step))
-        batch = run.state.replay.sample(rng, run.config.batch)
+        batch = run.state.memory.sample(rng, run.config.batch)
         seed = seed_of(run.streams.logging, run.step)
         found = diagnose(run.agent, run.state.learner, batch, seed)
         return {name: float(found[name]) for name in run.agent.diagnostics}
@@ -157,12 +158,17 @@ class Evaluate(Callback):
 
         config, seed = run.config, mixed_seed(run.config.seed, run.step)
         environment = run.source.with_seed(seed)
-        policy = GreedyPolicy(run.agent, run.state.learner.online, seed)
-        played = play(
-            environment, policy, config.evaluate_epsilon, seed, steps=config.evaluate_steps,
-            watch=watch,
-        )  # fmt: skip
-        environment.close()
+        policy = GreedyPolicy(run.agent, run.state.learner.acting, seed)
+        epsilon, steps = config.evaluate_epsilon, config.evaluate_steps
+        if config.evaluate_episodes:
+            others = [run.source.another(seed, n) for n in range(1, config.evaluate_episodes)]
+            lanes = [environment, *others]
+            played = play_side_by_side(lanes, policy, epsilon, seed, steps, watch=watch)
+        else:
+            lanes = [environment]
+            played = play(environment, policy, epsilon, seed, steps=steps, watch=watch)
+        for lane in lanes:
+            lane.close()
         return Evaluation(played, environment.action_names)
 
 
@@ -184,15 +190,15 @@ class Calibrate(Callback):
         self._returns.watch(moment)
 
     def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
-        evaluation.calibration = self._returns.against(run.agent, run.state.learner.online)
+        evaluation.calibration = self._returns.against(run.agent, run.state.learner.acting)
 
 
 class Checkpoints(Callback):
     """Saves the run every `checkpoint_every` steps, at its end, and when it is asked to end."""
 
     def on_step(self, run: Run) -> None:
-        due = run.step % run.config.checkpoint_every == 0
-        if due or run.step == run.config.steps or run.interrupted():
+        due = run.config.due(run.step, run.config.checkpoint_every)
+        if due or run.step >= run.config.steps or run.interrupted():
             run.save()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from edrl.deep.processes import OverProcesses
 from edrl.deep.settings import AGENTS_OWN, RUNS_OWN, SETTINGS, Value
 from edrl.deep.variant import AGENTS, Changes, Variant
 
-PresetName = Literal["paper", "minatar", "classic", "quick"]
+PresetName = Literal["paper", "minatar", "parallel", "classic", "quick"]
+OptimiserName = Literal["adam", "radam"]
+ScheduleName = Literal["constant", "linear", "cosine"]
 
 THREADS = "PJRT_NPROC"
 """The environment variable that limits XLA's threads, on whose number sums depend."""
@@ -49,6 +52,8 @@ class Config:
     network: NetworkName = "nature"
     """The network: nature or the smaller nips for 84 x 84 frames, minatar for 10 x 10 images, mlp
     for vectors."""
+    layer_norm: bool = False
+    """Whether the network normalises its hidden layers (LayerNorm)."""
     steps: int = 50_000_000
     """How many steps the agent is trained for."""
     replay: int = 1_000_000
@@ -68,16 +73,44 @@ class Config:
     envs: int = 1
     """How many environments are played side by side. A step of each counts, and all updates that
     are due are made at once."""
+    rollout: int = 0
+    """How many steps of each environment are learnt from at once, without replay memory and target
+    network, as in PQN; 0 learns from a replay memory."""
+    epochs: int = 2
+    """How many times each step of a rollout is learnt from."""
+    minibatches: int = 32
+    """How many updates learn from a whole rollout once."""
+    trace: float = 0.65
+    """Lambda, the weight of longer returns in the targets of rollouts: 0 bootstraps after one
+    step, 1 at the end of the rollout."""
+    cut_traces: bool = True
+    """Whether longer returns end where an action was not the agent's best, so that it learns the
+    returns of its best actions."""
     double: bool = False
     """Whether the online network chooses the next action, as in Double DQN, and not the target
     network."""
     cvar: float = 1.0
     """The share of worst returns whose mean (CVaR) actions are chosen by; 1 is the expected
     return."""
+    optimiser: OptimiserName = "adam"
+    """The optimiser: adam, or radam, which begins with smaller steps."""
     learning_rate: float = 5e-5
     """Adam's learning rate, the size of a step."""
+    schedule: ScheduleName = "constant"
+    """How the learning rate falls: constant, linear or cosine."""
+    schedule_steps: int | None = None
+    """How many steps it takes the learning rate to fall; all steps that are planned by default. A
+    run that is made longer keeps it."""
+    schedule_floor: float = 0.0
+    """The share of the learning rate that is left once it has fallen."""
     adam_epsilon: float = 0.01 / 32
-    """Adam's epsilon, which keeps steps small where gradients are small."""
+    """Adam's epsilon, which keeps steps small where gradients are small. It is for a loss that is
+    summed over the statistics, as in the paper."""
+    max_gradient: float | None = None
+    """The norm to which longer gradients are cut; none are by default."""
+    average: float = 0.0
+    """The share that a moving average of the network's weights keeps with each update: 0.999, say.
+    The average acts, is evaluated and makes the targets; 0 turns it off."""
     epsilon: tuple[float, float] = (1.0, 0.01)
     """The share of random actions at the beginning, and at the end of its decay."""
     epsilon_steps: int = 1_000_000
@@ -87,6 +120,9 @@ class Config:
     evaluate_steps: int = 125_000
     """How many steps an evaluation plays. Its last episode is cut, and counts only if it is the
     only one."""
+    evaluate_episodes: int = 0
+    """How many episodes an evaluation plays side by side, each to its end or for evaluate_steps
+    steps; 0 plays one after the other."""
     evaluate_epsilon: float = 0.001
     """The share of random actions in evaluations."""
     sticky: bool = False
@@ -107,7 +143,11 @@ class Config:
             object.__setattr__(self, name, kind.check(name, settings[name]))
         object.__setattr__(self, "agent", named.base)
         object.__setattr__(self, "changed", self._changed({*self.changed, *dict(named.changes)}))
-        for check in (self._check_dqn, self._check_envs, self._check_replay, self._check_support):
+        if self.schedule_steps is None and self.schedule != "constant":
+            object.__setattr__(self, "schedule_steps", self.steps)
+        checks = [self._check_dqn, self._check_support]
+        checks += [self._check_rollout] if self.rollout else [self._check_envs, self._check_replay]
+        for check in checks:
             check()
 
     def _changed(self, named: set[str]) -> tuple[str, ...]:
@@ -125,10 +165,6 @@ class Config:
             raise fail("cvar", self.cvar, "it must be 1: dqn learns a mean alone")
 
     def _check_envs(self) -> None:
-        for name in ("steps", "target_every", "log_every", "evaluate_every", "checkpoint_every"):
-            if getattr(self, name) % self.envs:
-                right = f"it must be a multiple of envs ({self.envs}), which step at once"
-                raise fail(name, getattr(self, name), right)
         if self.envs % self.update_every and self.update_every % self.envs:
             right = f"one of it and envs ({self.envs}) must divide the other"
             raise fail("update_every", self.update_every, right)
@@ -142,6 +178,16 @@ class Config:
         if self.replay < self.learn_after:
             right = f"it must be at least learn_after ({self.learn_after}), to hold those steps"
             raise fail("replay", self.replay, right)
+
+    def _check_rollout(self) -> None:
+        steps = self.envs * self.rollout
+        if steps % self.minibatches:
+            right = f"it must divide envs times rollout ({steps}), the steps that it shares out"
+            raise fail("minibatches", self.minibatches, right)
+        if self.double:
+            raise fail("double", True, "it must be false: with rollouts there is no target network")
+        if self.n_step != 1:
+            raise fail("n_step", self.n_step, "it must be 1: rollouts have `trace` for it")
 
     def _check_support(self) -> None:
         if not self.support[0] < self.support[1]:
@@ -182,9 +228,24 @@ class Config:
         done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
         return first + done * (last - first)
 
+    def learning_rate_at(self, step: int) -> float:
+        """The learning rate at a step."""
+        if self.schedule == "constant":
+            return self.learning_rate
+        done = min(1.0, step / (self.schedule_steps or self.steps))
+        left = 1 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+        return self.learning_rate * (self.schedule_floor + (1 - self.schedule_floor) * left)
+
+    def due(self, step: int, every: int) -> bool:
+        """Whether what happens `every` so many steps happens after this one.
+
+        Environments that are played side by side step at once, so it may be a little late.
+        """
+        return step > 0 and every > 0 and step % every < self.envs
+
     def evaluation_at(self, step: int) -> bool:
         """Whether there is an evaluation after a step."""
-        return step > 0 and self.evaluate_every > 0 and step % self.evaluate_every == 0
+        return self.due(step, self.evaluate_every)
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
@@ -283,6 +344,14 @@ _MINATAR: dict[str, Any] = {
     "epsilon": (1.0, 0.1), "epsilon_steps": 100_000, "evaluate_every": 100_000,
     "evaluate_steps": 10_000, "checkpoint_every": 100_000,
 }  # fmt: skip
+_PARALLEL: dict[str, Any] = {
+    "env": "minatar/breakout", "network": "minatar", "layer_norm": True, "steps": 10_000_000,
+    "envs": 32, "rollout": 32, "epochs": 2, "minibatches": 32, "trace": 0.65, "learn_after": 0,
+    "optimiser": "radam", "learning_rate": 5e-4, "schedule": "linear", "adam_epsilon": 1e-8,
+    "max_gradient": 10.0, "epsilon": (1.0, 0.05), "epsilon_steps": 1_000_000,
+    "evaluate_every": 1_000_000, "evaluate_steps": 10_000, "evaluate_episodes": 64,
+    "log_every": 100_000, "checkpoint_every": 500_000,
+}  # fmt: skip
 _SHORT = {
     "steps": 5_000,
     "evaluate_every": 2_500,
@@ -292,6 +361,7 @@ _SHORT = {
 PRESETS: dict[PresetName, dict[str, Any]] = {
     "paper": {},
     "minatar": _MINATAR,
+    "parallel": _PARALLEL,
     "classic": _CLASSIC,
     "quick": {**_CLASSIC, **_SHORT},
 }

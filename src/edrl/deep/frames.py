@@ -26,6 +26,15 @@ def stacked(
     return np.moveaxis(frames, 1, -1)
 
 
+def successor(
+    observation: Shaped[np.ndarray, "..."], frame: Shaped[np.ndarray, "..."]
+) -> Shaped[np.ndarray, "..."]:
+    """The observation after one more frame of the same episode."""
+    if observation.ndim == frame.ndim:
+        return frame
+    return np.concatenate([observation[..., 1:], frame[..., None]], axis=-1)
+
+
 @jax.tree_util.register_dataclass
 @dataclass
 class RecentFrames:

@@ -1,5 +1,6 @@
 """Learning: from a batch to new parameters, the same for every agent."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -8,11 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from edrl.core.particles import Particles
 from edrl.deep.agents.agent import Agent, of_actions
+from edrl.deep.config import Config
 from edrl.deep.replay import Batch
+from edrl.deep.rollout import Rollout
 from edrl.deep.types import AnyArray, Key, Observations, Parameters
 
 # On two CPU cores an update takes half as long if XLA orders it for memory, not for what could run
@@ -33,22 +36,72 @@ def _key(seed: Seed) -> Key:
     return key
 
 
-class Adam(eqx.Module):
-    """The optimiser's settings."""
+class Optimiser(eqx.Module):
+    """How parameters follow gradients: Adam, or RAdam, which begins with smaller steps.
 
-    learning_rate: float = eqx.field(static=True)
-    epsilon: float = eqx.field(static=True)
+    The learning rate is data: it may change from update to update, and nothing is compiled again.
+    """
 
-    def transformation(self) -> optax.GradientTransformation:
-        return optax.adam(self.learning_rate, eps=self.epsilon)
+    learning_rate: float
+    epsilon: float = eqx.field(static=True, default=1e-8)
+    rectified: bool = eqx.field(static=True, default=False)
+    """Whether it is RAdam (Liu et al., 2020)."""
+    max_gradient: float | None = eqx.field(static=True, default=None)
+    """The norm to which longer gradients are cut."""
+    average: float = eqx.field(static=True, default=0.0)
+    """The share that an average of the online parameters keeps with every update; 0 for none."""
+
+    def init(self, parameters: Parameters) -> optax.OptState:
+        """The state before the first update."""
+        return self._direction().init(parameters)
+
+    def step(
+        self, parameters: Parameters, gradient: Parameters, state: optax.OptState
+    ) -> tuple[Parameters, optax.OptState]:
+        """The parameters and the state after an update."""
+        direction, state = self._direction().update(gradient, state)
+        moved = jax.tree.map(lambda p, d: p - self.learning_rate * d, parameters, direction)
+        return moved, state
+
+    def _direction(self) -> optax.GradientTransformation:
+        scaled = optax.scale_by_radam if self.rectified else optax.scale_by_adam
+        if self.max_gradient is None:
+            return scaled(eps=self.epsilon)
+        return optax.chain(optax.clip_by_global_norm(self.max_gradient), scaled(eps=self.epsilon))
+
+
+def optimiser_for(config: Config, agent: Agent, step: int = 0) -> Optimiser:
+    """The optimiser of a config at a step.
+
+    Agents average their losses over K statistics. Adam's epsilon in a config is for their sum, as
+    in the paper: dividing both by K changes no step.
+    """
+    return Optimiser(
+        learning_rate=config.learning_rate_at(step),
+        epsilon=config.adam_epsilon / agent.num_statistics,
+        rectified=config.optimiser == "radam",
+        max_gradient=config.max_gradient,
+        average=config.average,
+    )
 
 
 class Learner(NamedTuple):
     """All that learning changes."""
 
     online: Parameters
-    target: Parameters
+    target: Parameters | None  # None where returns are bootstrapped from what acts
+    average: Parameters | None  # of the online parameters over time, if there is one
     optimiser: optax.OptState
+
+    @property
+    def acting(self) -> Parameters:
+        """The parameters that choose actions and are evaluated."""
+        return self.online if self.average is None else self.average
+
+    @property
+    def bootstrapping(self) -> Parameters:
+        """The parameters that targets are made of."""
+        return self.acting if self.target is None else self.target
 
 
 class Losses(NamedTuple):
@@ -58,15 +111,19 @@ class Losses(NamedTuple):
     each: Float[Array, "*update batch"]
 
 
-def new_learner(agent: Agent, adam: Adam, key: Key) -> Learner:
-    """Random parameters, the same for both networks."""
+def new_learner(
+    agent: Agent, optimiser: Optimiser, key: Key, *, target_network: bool = True
+) -> Learner:
+    """Random parameters, the same for all networks."""
     online = agent.init(key)
-    return Learner(online, _copy(online), adam.transformation().init(online))
+    target = _copy(online) if target_network else None
+    average = _copy(online) if optimiser.average else None
+    return Learner(online, target, average, optimiser.init(online))
 
 
 def with_new_target(learner: Learner) -> Learner:
-    """The online network is copied to the target network."""
-    return learner._replace(target=_copy(learner.online))
+    """The network that acts is copied to the target network."""
+    return learner._replace(target=_copy(learner.acting))
 
 
 def _copy(parameters: Parameters) -> Parameters:
@@ -76,34 +133,102 @@ def _copy(parameters: Parameters) -> Parameters:
 
 @partial(jax.jit, donate_argnames="learner", compiler_options=_IN_ORDER)
 def update(
-    agent: Agent, adam: Adam, learner: Learner, batch: Batch, seed: Seed
+    agent: Agent, optimiser: Optimiser, learner: Learner, batch: Batch, seed: Seed
 ) -> tuple[Learner, Losses]:
-    """One step of Adam on the loss, at the weights of the batch."""
-    return _step(agent, adam, learner, batch, _key(seed))
+    """One step of the optimiser on the loss, at the weights of the batch."""
+    return _step(agent, optimiser, learner, batch, _key(seed))
 
 
 @partial(jax.jit, donate_argnames="learner", compiler_options=_IN_ORDER)
 def updates(
-    agent: Agent, adam: Adam, learner: Learner, batches: Batch, seed: Seed
+    agent: Agent, optimiser: Optimiser, learner: Learner, batches: Batch, seed: Seed
 ) -> tuple[Learner, Losses]:
-    """Steps of Adam, one after the other, for batches [update, batch, ...]."""
+    """Steps of the optimiser, one after the other, for batches [update, batch, ...]."""
     keys = jax.random.split(_key(seed), len(batches.actions))
     return jax.lax.scan(
-        lambda learner, given: _step(agent, adam, learner, *given), learner, (batches, keys)
+        lambda learner, given: _step(agent, optimiser, learner, *given), learner, (batches, keys)
     )
 
 
 def _step(
-    agent: Agent, adam: Adam, learner: Learner, batch: Batch, key: Key
+    agent: Agent, optimiser: Optimiser, learner: Learner, batch: Batch, key: Key
 ) -> tuple[Learner, Losses]:
-    def loss(online: Parameters) -> tuple[Float[Array, ""], Float[Array, " batch"]]:
-        each = agent.loss(online, learner.target, batch, key)
-        return jnp.mean(batch.weights * each), each
+    def loss(online: Parameters) -> Float[Array, " batch"]:
+        return agent.loss(online, learner.bootstrapping, batch, key)
 
-    (mean, each), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
-    changes, optimiser = adam.transformation().update(gradient, learner.optimiser)
-    online = optax.apply_updates(learner.online, changes)
-    return learner._replace(online=online, optimiser=optimiser), Losses(mean, each)
+    return _descend(optimiser, learner, loss, batch.weights)
+
+
+def _descend(
+    optimiser: Optimiser,
+    learner: Learner,
+    loss: Callable[[Parameters], Float[Array, " batch"]],
+    weights: Float[AnyArray, " *batch"] | float = 1.0,
+) -> tuple[Learner, Losses]:
+    """One step on the weighted mean of losses."""
+
+    def weighted(online: Parameters) -> tuple[Float[Array, ""], Float[Array, " batch"]]:
+        each = loss(online)
+        return jnp.mean(weights * each), each
+
+    (mean, each), gradient = jax.value_and_grad(weighted, has_aux=True)(learner.online)
+    online, state = optimiser.step(learner.online, gradient, learner.optimiser)
+    average = _averaged(optimiser.average, learner.average, online)
+    moved = learner._replace(online=online, average=average, optimiser=state)
+    return moved, Losses(mean, each)
+
+
+def _averaged(share: float, average: Parameters | None, online: Parameters) -> Parameters | None:
+    """The average after the online parameters have moved."""
+    if average is None:
+        return None
+    return jax.tree.map(lambda a, p: share * a + (1 - share) * p, average, online)
+
+
+class Passes(NamedTuple):
+    """How often a rollout is learnt from."""
+
+    epochs: int
+    minibatches: int  # in each
+
+
+@partial(jax.jit, static_argnames="passes", donate_argnames="learner", compiler_options=_IN_ORDER)
+def learn_from(
+    agent: Agent,
+    optimiser: Optimiser,
+    learner: Learner,
+    rollout: Rollout,
+    passes: Passes,
+    seed: Seed,
+) -> tuple[Learner, Losses]:
+    """Learn from a rollout, whose targets are made once, in minibatches of mixed steps."""
+    targets_key, order_key, loss_key = jax.random.split(_key(seed), 3)
+    targets = agent.targets(learner.bootstrapping, rollout, targets_key)
+    steps = jax.tree.map(_flat, (rollout.observations, rollout.actions, targets))
+    order = _minibatches(order_key, rollout.actions.size, passes)
+    keys = jax.random.split(loss_key, len(order))
+
+    def one(learner: Learner, given: tuple[Int[Array, " batch"], Key]) -> tuple[Learner, Losses]:
+        chosen, key = given
+        observations, actions, targets = jax.tree.map(lambda column: column[chosen], steps)
+
+        def loss(online: Parameters) -> Float[Array, " batch"]:
+            return agent.fit(online, observations, actions, targets, key)
+
+        return _descend(optimiser, learner, loss)
+
+    return jax.lax.scan(one, learner, (order, keys))
+
+
+def _flat(column: Shaped[AnyArray, "T lane ..."]) -> Shaped[Array, "step ..."]:
+    return jnp.asarray(column).reshape(-1, *column.shape[2:])
+
+
+def _minibatches(key: Key, steps: int, passes: Passes) -> Int[Array, "update batch"]:
+    """The steps of each update: every epoch has every step once, in an order of its own."""
+    keys = jax.random.split(key, passes.epochs)
+    orders = jax.vmap(lambda key: jax.random.permutation(key, steps))(keys)
+    return orders.reshape(passes.epochs * passes.minibatches, -1)
 
 
 @jax.jit
@@ -154,4 +279,4 @@ def diagnose(
     agent: Agent, learner: Learner, batch: Batch, seed: Seed
 ) -> dict[str, Float[Array, ""]]:
     """What the agent has to say about a batch."""
-    return agent.diagnose(learner.online, learner.target, batch, _key(seed))
+    return agent.diagnose(learner.online, learner.bootstrapping, batch, _key(seed))

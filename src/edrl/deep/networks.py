@@ -23,10 +23,14 @@ NetworkName = Literal["nature", "nips", "minatar", "mlp"]
 
 # In larger images MinAtar's one small convolution leaves millions of weights to the next layer.
 _LARGEST_MINATAR = 32
+_LEAST_VARIANCE = 1e-6  # of what is normalised: all equal outputs must not be divided by 0
 _HEAD = 2  # layers: the last hidden one, and the outputs
 
 Layer = dict[str, Float[Array, "..."]]
-"""A bias [outputs] and a weight: [filters, inputs] of convolutions, [inputs, outputs] of others."""
+"""A bias [outputs] and a weight: [filters, inputs] of convolutions, [inputs, outputs] of others.
+
+With layer normalisation, a gain and an offset [outputs] too.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Network(eqx.Module):
     convolutions: tuple[Convolution, ...] = eqx.field(static=True, default=())
     hidden: tuple[int, ...] = eqx.field(static=True, default=(512,))
     scale: float = eqx.field(static=True, default=1.0)  # of observations: 1/255 for bytes
+    layer_norm: bool = eqx.field(static=True, default=False)  # before every ReLU
 
     def __check_init__(self) -> None:
         self._layer_sizes()  # observations that do not fit are refused
@@ -61,7 +66,10 @@ class Network(eqx.Module):
         layers = []
         for depth, (layer_key, size) in enumerate(zip(keys, sizes, strict=True)):
             # The layouts in which XLA's matrix products are fast, for gradients and single rows.
-            layers.append(dense_layer(layer_key, *size, by_filter=depth < len(self.convolutions)))
+            layer = dense_layer(layer_key, *size, by_filter=depth < len(self.convolutions))
+            if self.layer_norm and depth < len(sizes) - 1:
+                layer |= {"gain": jnp.ones(size[1]), "offset": jnp.zeros(size[1])}
+            layers.append(layer)
         return layers
 
     @property
@@ -95,11 +103,11 @@ class Network(eqx.Module):
         for layer, weights in zip(self.convolutions, parameters, strict=False):
             # Patches are cut from bytes as they are: a quarter of the memory to move.
             patches = _patches(x, layer).astype(jnp.float32)
-            x = jax.nn.relu(patches @ (scale * weights["weight"]).T + weights["bias"])
+            x = _activated(patches @ (scale * weights["weight"]).T, weights)
             scale = 1.0
         x = x.reshape(len(x), -1).astype(jnp.float32) * scale
         for weights in parameters[len(self.convolutions) : -_HEAD]:
-            x = jax.nn.relu(x @ weights["weight"] + weights["bias"])
+            x = _activated(x @ weights["weight"], weights)
         return x
 
     def head(
@@ -107,7 +115,7 @@ class Network(eqx.Module):
     ) -> Float[Array, "*batch action output"]:
         """Outputs of features."""
         hidden, last = parameters[-_HEAD:]
-        x = jax.nn.relu(features @ hidden["weight"] + hidden["bias"])
+        x = _activated(features @ hidden["weight"], hidden)
         outputs = x @ last["weight"] + last["bias"]
         return outputs.reshape(*features.shape[:-1], self.num_actions, self.num_outputs)
 
@@ -118,6 +126,7 @@ def network_for(
     num_actions: int,
     num_outputs: int,
     scale: float = 1.0,
+    layer_norm: bool = False,
 ) -> Network:
     """A network by name, with `num_outputs` for each action; `scale` multiplies the observations.
 
@@ -132,7 +141,7 @@ def network_for(
         right = f"it is for 10 x 10 pixels, not {shape}: preset paper is for Atari"
         raise fail("network", name, f"{right}, MinAtar's games are minatar/NAME")
     convolutions, hidden = _LAYERS[name]
-    return Network(shape, num_actions, num_outputs, convolutions, hidden, scale)
+    return Network(shape, num_actions, num_outputs, convolutions, hidden, scale, layer_norm)
 
 
 _LAYERS: dict[str, tuple[tuple[Convolution, ...], tuple[int, ...]]] = {
@@ -152,6 +161,16 @@ def dense_layer(key: PRNGKeyArray, inputs: int, outputs: int, *, by_filter: bool
         "weight": jax.random.uniform(key_weight, shape, minval=-bound, maxval=bound),
         "bias": jax.random.uniform(key_bias, (outputs,), minval=-bound, maxval=bound),
     }
+
+
+def _activated(x: Float[Array, "*batch output"], layer: Layer) -> Float[Array, "*batch output"]:
+    """A layer's bias, its normalisation (Ba et al., 2016) if it has one, and the ReLU."""
+    x = x + layer["bias"]
+    if "gain" in layer:
+        centred = x - jnp.mean(x, axis=-1, keepdims=True)
+        variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+        x = centred * jax.lax.rsqrt(variance + _LEAST_VARIANCE) * layer["gain"] + layer["offset"]
+    return jax.nn.relu(x)
 
 
 def _places(length: int, layer: Convolution) -> int:

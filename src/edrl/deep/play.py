@@ -1,6 +1,6 @@
 """Acting: one loop for training, evaluation, calibration and films."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -55,22 +55,28 @@ class Actors:
         self.scores[lane], self.lengths[lane] = 0.0, 0
         self.recent.append(lane, frame, start=True)
 
-    def act(self, policy: Policy, epsilon: float, rng: np.random.Generator) -> list[Moment]:
-        """One step of every environment, with a share `epsilon` of random actions.
+    def act(
+        self,
+        policy: Policy,
+        epsilon: float,
+        rng: np.random.Generator,
+        lanes: Sequence[int] | None = None,
+    ) -> list[Moment]:
+        """One step of every environment, or of some, with a share `epsilon` of random actions.
 
         Nothing here has changed if an environment fails.
         """
+        lanes = range(len(self.environments)) if lanes is None else lanes
         seen = self.recent.observations()
         actions = self._epsilon_greedy(policy, seen, epsilon, rng)
-        steps, firsts = [], []
-        for environment, action in zip(self.environments, actions, strict=True):
-            steps.append(environment.step(action))
-        for environment, after in zip(self.environments, steps, strict=True):
-            firsts.append(environment.reset() if after.ended else None)
+        steps = [self.environments[lane].step(actions[lane]) for lane in lanes]
+        firsts = []
+        for lane, after in zip(lanes, steps, strict=True):
+            firsts.append(self.environments[lane].reset() if after.ended else None)
         moments = []
-        for lane, (action, after) in enumerate(zip(actions, steps, strict=True)):
-            moments.append(self._moment(lane, seen[lane], action, after))
-            self._go_on(lane, after, firsts[lane])
+        for lane, after, first in zip(lanes, steps, firsts, strict=True):
+            moments.append(self._moment(lane, seen[lane], actions[lane], after))
+            self._go_on(lane, after, first)
         return moments
 
     def _epsilon_greedy(
@@ -144,4 +150,35 @@ def play(
             played.add(moment)
     if moment is not None and not played.scores:
         played.add(moment)
+    return played
+
+
+def play_side_by_side(
+    environments: list[Environment],
+    policy: Policy,
+    epsilon: float,
+    seed: int,
+    most_steps: int,
+    *,
+    watch: Callable[[Moment], None] = lambda moment: None,
+) -> Played:
+    """Play one episode in each environment, epsilon-greedily, for at most so many steps.
+
+    Every episode counts: steps of all episodes together would favour the short ones.
+    """
+    rng = np.random.default_rng(seed)
+    played, actors = Played(), Actors.of(environments)
+    actors.begin()
+    lanes: Sequence[int] = range(len(environments))
+    for step in range(most_steps):
+        going = []
+        for moment in actors.act(policy, epsilon, rng, lanes):
+            watch(moment)
+            if moment.after.ended or step == most_steps - 1:
+                played.add(moment)
+            else:
+                going.append(moment.lane)
+        lanes = going
+        if not lanes:
+            break
     return played

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 from edrl.core.check import check_count, fail
 from edrl.deep.frames import stacked
+from edrl.deep.play import Moment
 from edrl.deep.types import AnyArray
 
 _NO_ACTION = -1
@@ -97,6 +98,19 @@ class Replay:
         self.terminals[place] = terminal
         self.starts[place] = start
         self.added[lane] += 1
+
+    def remember(self, moment: Moment) -> None:
+        """Add a step of one lane, and the frame on which its episode ended if it did."""
+        after = moment.after
+        self.add(
+            moment.frame, moment.action, after.reward, after.terminal, moment.start, moment.lane
+        )
+        if after.ended:
+            self.add_last(after.frame, moment.lane)
+
+    def cut(self, lane: int, frame: Shaped[np.ndarray, "..."]) -> None:
+        """The lane's episode has been lost after its last step, which led to `frame`."""
+        self.add_last(frame, lane)
 
     def add_last(self, frame: Shaped[np.ndarray, "..."], lane: int = 0) -> None:
         """Add the frame on which an episode ended."""

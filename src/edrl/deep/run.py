@@ -20,12 +20,15 @@ from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
 from edrl.deep.callbacks import Calibrate, Callback, Checkpoints, Evaluate, Event, Log
 from edrl.deep.config import Config
-from edrl.deep.environments import Environment, EnvironmentSource
+from edrl.deep.environments import Environment, EnvironmentSource, observation_shape
 from edrl.deep.environments.source import mixed_seed
 from edrl.deep.learner import (
-    Adam,
     GreedyPolicy,
+    Passes,
+    Seed,
+    learn_from,
     new_learner,
+    optimiser_for,
     seed_of,
     update,
     updates,
@@ -35,6 +38,7 @@ from edrl.deep.play import Actors, Moment
 from edrl.deep.provenance import FILE, check_identity, identity_of, passed_beside, provenance
 from edrl.deep.replay import Batch, Replay
 from edrl.deep.replay_files import ReplayFiles
+from edrl.deep.rollout import RolloutMemory
 from edrl.deep.state import Counters, RunState, SinceLog, from_arrays, to_arrays
 from edrl.deep.tables import Tables, Timing
 
@@ -73,7 +77,6 @@ class Run:
         actors = Actors.of(self.source.lanes(config.seed, config.envs))
         self.environment: Environment = actors.environments[0]
         self.agent = build_agent(config, self.environment, family, agent)
-        self.adam = Adam(config.learning_rate, config.adam_epsilon)
         self.streams = Streams.of(config.seed)
         self.passed = passed_beside(
             agent=agent,
@@ -88,11 +91,11 @@ class Run:
             self._timing,
         )  # fmt: skip
         self.state = RunState(
-            learner=new_learner(self.agent, self.adam, jax.random.key(config.seed)),
-            replay=replay(
-                config.replay, self.environment.frame_shape, self.environment.frame_dtype,
-                self.environment.stack, config.n_step, config.gamma, config.envs,
+            learner=new_learner(
+                self.agent, optimiser_for(config, self.agent), jax.random.key(config.seed),
+                target_network=not config.rollout,
             ),
+            memory=_memory(config, self.environment, replay),
             actors=actors,
             rng=np.random.default_rng(config.seed),
             counters=Counters(),
@@ -164,7 +167,7 @@ class Run:
     def advance(self) -> None:
         """One step of every environment: act, remember, learn."""
         config, state, before = self.config, self.state, self.step
-        policy = GreedyPolicy(self.agent, state.learner.online, self.streams.acting, before)
+        policy = GreedyPolicy(self.agent, state.learner.acting, self.streams.acting, before)
         # Half a step of an environment whose state is saved must not be saved.
         self._whole = not self.environment.restorable
         moments = state.actors.act(policy, config.epsilon_at(before), state.rng)
@@ -172,44 +175,59 @@ class Run:
         for moment in moments:
             self._remember(moment)
         state.counters.step += config.envs
-        if before >= config.learn_after:
-            self._learn(self.step // config.update_every - before // config.update_every)
-            if self.step % config.target_every == 0:
+        if isinstance(state.memory, RolloutMemory):
+            self._learn_from_rollout(state.memory)
+        elif before >= config.learn_after:
+            count = self.step // config.update_every - before // config.update_every
+            self._learn_from_replay(state.memory, count)
+            if config.due(self.step, config.target_every):
                 state.learner = with_new_target(state.learner)
         self._whole = True
 
     def _remember(self, moment: Moment) -> None:
-        """Add a step of one environment to replay memory, and to what is logged."""
-        state, after = self.state, moment.after
-        state.replay.add(
-            moment.frame, moment.action, after.reward, after.terminal, moment.start, moment.lane
-        )
-        if after.ended:
-            state.replay.add_last(after.frame, moment.lane)
-            state.since_log.played.add(moment)
-            state.counters.episodes += 1
+        """Add a step of one environment to the memory, and to what is logged."""
+        self.state.memory.remember(moment)
+        if moment.after.ended:
+            self.state.since_log.played.add(moment)
+            self.state.counters.episodes += 1
 
-    def _learn(self, count: int) -> None:
+    def _learn_from_rollout(self, memory: RolloutMemory) -> None:
+        """All updates from a rollout, once it is complete."""
+        if not memory.complete:
+            return
+        optimiser = optimiser_for(self.config, self.agent, self.step)
+        passes = Passes(self.config.epochs, self.config.minibatches)
+        self.state.learner, losses = learn_from(
+            self.agent, optimiser, self.state.learner, memory.taken(), passes, self._seed()
+        )
+        self.state.since_log.losses.append(losses)
+
+    def _learn_from_replay(self, memory: Replay, count: int) -> None:
         """So many updates, in one call: several environments' steps make several due at once."""
         if not count:
             return
         state, size = self.state, self.config.batch
-        batch = state.replay.sample(state.rng, count * size)
-        given = self.agent, self.adam, state.learner
-        seed = seed_of(self.streams.learning, self.step)
+        batch = memory.sample(state.rng, count * size)
+        optimiser = optimiser_for(self.config, self.agent, self.step)
+        given = self.agent, optimiser, state.learner
         if count == 1:
-            state.learner, losses = update(*given, batch, seed)
+            state.learner, losses = update(*given, batch, self._seed())
         else:
             columns = (column.reshape(count, size, *column.shape[1:]) for column in batch)
             batch = Batch(*columns)
-            state.learner, losses = updates(*given, batch, seed)
+            state.learner, losses = updates(*given, batch, self._seed())
         state.since_log.losses.append(losses)
-        state.replay.update(batch.indices, losses.each)
+        memory.update(batch.indices, losses.each)
+
+    def _seed(self) -> Seed:
+        """The seed of the random numbers that learning draws at this step."""
+        return seed_of(self.streams.learning, self.step)
 
     def save(self) -> None:
         """Write a checkpoint of the whole state."""
         arrays = to_arrays(self.state)
-        files = self._replay_files.write(self.state.replay)
+        memory = self.state.memory
+        files = self._replay_files.write(memory) if isinstance(memory, Replay) else {}
         identity = identity_of(self.config, self.passed)
         checkpoint.save(
             self.out, checkpoint.Checkpoint(self.step, self.finished, identity, arrays, files)
@@ -220,7 +238,8 @@ class Run:
         """Continue from a checkpoint."""
         kept = checkpoint.load(path)
         check_identity(kept.identity, identity_of(self.config, self.passed))
-        self._replay_files.read(self.state.replay, kept.replay)
+        if isinstance(self.state.memory, Replay):
+            self._replay_files.read(self.state.memory, kept.replay)
         self.state = from_arrays(self.state, kept.arrays)
         for lane, environment in enumerate(self.state.actors.environments):
             if not environment.restorable:
@@ -229,7 +248,7 @@ class Run:
     def _cut_episode(self, lane: int, environment: Environment) -> None:
         """The episode of an environment whose state is lost ends here, as by a time limit."""
         actors = self.state.actors
-        self.state.replay.add_last(actors.recent.frames[lane, -1], lane)
+        self.state.memory.cut(lane, actors.recent.frames[lane, -1])
         actors.begin_episode(lane, environment.reset())
 
     @contextlib.contextmanager
@@ -241,6 +260,22 @@ class Run:
             if self._whole:
                 self.save()
             raise
+
+
+def _memory(
+    config: Config, environment: Environment, replay: type[Replay]
+) -> Replay | RolloutMemory:
+    """Where steps are kept until they are learnt from."""
+    frame_shape, dtype = environment.frame_shape, environment.frame_dtype
+    if not config.rollout:
+        return replay(
+            config.replay, frame_shape, dtype, environment.stack, config.n_step, config.gamma,
+            config.envs,
+        )  # fmt: skip
+    if replay is not Replay:
+        raise fail("replay", replay, "it must be left out: rollouts are learnt from without one")
+    shape = observation_shape(environment)
+    return RolloutMemory(config.rollout, config.envs, shape, dtype, config.gamma)
 
 
 def _by_name(callbacks: Sequence[Callback]) -> dict[str, Callback]:

@@ -45,8 +45,11 @@ class Number:
     low: float
     high: float = inf
     above: bool = False
+    optional: bool = False
 
     def check(self, name: str, value: Value) -> Value:
+        if value is None and self.optional:
+            return None
         if isinstance(value, bool):
             raise fail(name, value, "it must be a number")
         return check_number(name, cast("float", value), self.low, self.high, open_low=self.above)
@@ -100,6 +103,7 @@ SETTINGS: dict[str, Kind] = {
     "support": Pair(),
     "imputation": Word(IMPUTATION_NAMES, own=True, optional=True),
     "network": Word(get_args(NetworkName)),
+    "layer_norm": Flag(),
     "steps": Count(1),
     "replay": Count(1),
     "learn_after": Count(0),
@@ -109,14 +113,26 @@ SETTINGS: dict[str, Kind] = {
     "gamma": Number(0.0, 1.0),
     "n_step": Count(1),
     "envs": Count(1),
+    "rollout": Count(0),
+    "epochs": Count(1),
+    "minibatches": Count(1),
+    "trace": Number(0.0, 1.0),
+    "cut_traces": Flag(),
     "double": Flag(),
     "cvar": Number(0.0, 1.0, above=True),
+    "optimiser": Word(("adam", "radam")),
     "learning_rate": Number(0.0, above=True),
+    "schedule": Word(("constant", "linear", "cosine")),
+    "schedule_steps": Count(1, optional=True),
+    "schedule_floor": Number(0.0, 1.0),
     "adam_epsilon": Number(0.0, above=True),
+    "max_gradient": Number(0.0, above=True, optional=True),
+    "average": Number(0.0, 1.0),
     "epsilon": Pair(0.0, 1.0),
     "epsilon_steps": Count(0),
     "evaluate_every": Count(0),
     "evaluate_steps": Count(1),
+    "evaluate_episodes": Count(0),
     "evaluate_epsilon": Number(0.0, 1.0),
     "sticky": Flag(),
     "log_every": Count(1),

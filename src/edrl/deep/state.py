@@ -19,6 +19,7 @@ from edrl.deep.environments.environment import array_to_generator, generator_to_
 from edrl.deep.learner import Learner, Losses
 from edrl.deep.play import Actors, Played
 from edrl.deep.replay import Replay
+from edrl.deep.rollout import RolloutMemory
 
 Arrays = dict[str, np.ndarray]
 Tree = TypeVar("Tree", bound=PyTree)
@@ -77,7 +78,7 @@ class RunState:
     """Everything that changes while a run goes on."""
 
     learner: Learner
-    replay: Replay
+    memory: Replay | RolloutMemory
     actors: Actors
     rng: np.random.Generator
     counters: Counters

@@ -20,7 +20,7 @@ from edrl.deep.checkpoint import CheckpointError
 if TYPE_CHECKING:
     from edrl.deep.run import Run
 
-METRICS = ("step", "episodes", "score", "length", "epsilon", "loss")
+METRICS = ("step", "episodes", "score", "length", "epsilon", "learning_rate", "loss")
 """The columns of metrics.csv that do not depend on the agent; its diagnostics follow."""
 EVALUATIONS = ("step", "episodes", "mean", "least", "most", "length")
 TABLES = ("metrics.csv", "evaluations.csv", "calibration.csv")
@@ -97,7 +97,7 @@ class Timing(Callback):
         self._told = None  # an evaluation may follow without a step
 
     def on_step(self, run: Run) -> None:
-        if run.step % run.config.log_every == 0 and self._told != run.step:
+        if run.config.due(run.step, run.config.log_every) and self._told != run.step:
             self._tell(run)
 
     def on_checkpoint(self, run: Run) -> None:

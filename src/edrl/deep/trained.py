@@ -15,7 +15,7 @@ from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import EnvironmentSource
-from edrl.deep.learner import Adam, GreedyPolicy, learnt_returns, new_learner, seed_of
+from edrl.deep.learner import GreedyPolicy, learnt_returns, new_learner, optimiser_for, seed_of
 from edrl.deep.provenance import check_identity, identity_of, passed_beside
 from edrl.deep.replay import Replay
 from edrl.deep.state import from_arrays
@@ -79,7 +79,8 @@ def load(
     check_identity(kept.identity, identity_of(config, passed))
     built = build_agent(config, environment, family, agent)
     environment.close()
-    adam = Adam(config.learning_rate, config.adam_epsilon)
-    learner = new_learner(built, adam, jax.random.key(0))
+    learner = new_learner(
+        built, optimiser_for(config, built), jax.random.key(0), target_network=not config.rollout
+    )
     learner = from_arrays({"learner": learner}, kept.arrays)["learner"]
-    return Trained(config, built, learner.online, kept.step)
+    return Trained(config, built, learner.acting, kept.step)

@@ -10,6 +10,8 @@ AnyArray: TypeAlias = np.ndarray | jax.Array
 """Made on the host, and then an argument of compiled functions."""
 Parameters: TypeAlias = PyTree
 """What learning changes: any pytree of arrays."""
+Targets: TypeAlias = PyTree
+"""What an agent's outputs are fitted to: any pytree of arrays with a row for each example."""
 Observations: TypeAlias = Shaped[AnyArray, "batch ..."]
 ActionValues: TypeAlias = Float[Array, "batch action"]
 Losses: TypeAlias = Float[Array, " batch"]

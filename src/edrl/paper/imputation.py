@@ -18,7 +18,7 @@ from edrl.core.metrics import integrated_cdf
 from edrl.core.types import Array
 from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config, preset
-from edrl.deep.learner import Adam, new_learner, seed_of, update
+from edrl.deep.learner import new_learner, optimiser_for, seed_of, update
 from edrl.deep.networks import network_for
 from edrl.deep.replay import Batch
 from edrl.paper.experiment import (
@@ -200,11 +200,12 @@ def _timed_updates(batch: Batch, family: Expectiles, values: np.ndarray) -> Tabl
 def _updater(config: Config, batch: Batch) -> Callable[[], None]:
     family = config.family()
     network = network_for(config.network, _OBSERVATION, _ACTIONS, family.num_outputs)
-    agent, adam = StatisticsAgent(family, network), Adam(config.learning_rate, config.adam_epsilon)
-    state, seed = [new_learner(agent, adam, jax.random.key(0))], seed_of(0, 0)
+    agent = StatisticsAgent(family, network)
+    optimiser = optimiser_for(config, agent)
+    state, seed = [new_learner(agent, optimiser, jax.random.key(0))], seed_of(0, 0)
 
     def step() -> None:
-        state[0], losses = update(agent, adam, state[0], batch, seed)
+        state[0], losses = update(agent, optimiser, state[0], batch, seed)
         jax.block_until_ready((state[0].online, losses))
 
     return step

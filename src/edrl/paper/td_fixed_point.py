@@ -44,7 +44,7 @@ LEARNERS = {
     "EDRL": Learner(Expectiles(midpoints(K)), 2.0),
     "QDRL": Learner(Quantiles(K), 6.0),
     "CDRL": Learner(Categorical(SUPPORT), 1.0),
-    "mean": Learner(Mean(), 1.0),
+    "mean": Learner(Mean(), 2.0),
     "CDRL, KL": Learner(Categorical(SUPPORT), 10.0, "outputs"),
     "EDRL-naive": Learner(Expectiles(midpoints(K), "as_samples"), 2.0),
 }

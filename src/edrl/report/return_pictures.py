@@ -35,7 +35,7 @@ class ReturnPictures(Callback):
     def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
         observations = np.stack(list(self._seen.values()))
         learner, seed = run.state.learner, seed_of(0, run.step)
-        returns = learnt_returns(run.agent, learner.online, observations, seed)
+        returns = learnt_returns(run.agent, learner.acting, observations, seed)
         path = run.out / "pictures" / f"returns-{run.step:012d}.png"
         title = f"{run.config.variant} on {run.environment.name}, step {run.step:,}"
         draw_returns(path, returns, tuple(self._seen), evaluation.action_names, title)

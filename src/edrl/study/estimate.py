@@ -19,7 +19,7 @@ from edrl.deep.agents import Agent, build_agent
 from edrl.deep.checkpoint import KEPT
 from edrl.deep.config import THREADS, Config
 from edrl.deep.environments import Environment, make
-from edrl.deep.learner import Adam, new_learner
+from edrl.deep.learner import new_learner, optimiser_for
 from edrl.deep.run import Run
 from edrl.deep.variant import Variant
 from edrl.study.machine import core_count, free_memory
@@ -90,10 +90,13 @@ def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
     """Of one run, whose environment and agent are there already."""
     pixels = int(np.prod(environment.frame_shape))
     frame = pixels * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
-    adam = Adam(config.learning_rate, config.adam_epsilon)
+    optimiser = optimiser_for(config, agent)
     # Shapes alone: a GPU is for the runs.
-    learner = jax.eval_shape(lambda: new_learner(agent, adam, jax.random.key(0)))
+    learner = jax.eval_shape(lambda: new_learner(agent, optimiser, jax.random.key(0)))
     parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner))
+    if config.rollout:
+        held = 2 * config.envs * config.rollout * frame * environment.stack
+        return Sizes(_PROCESS + held, (KEPT + 1) * (parameters + held))
     # On disk the older checkpoint needs what has left the memory since, while the next one is being
     # written.
     stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
@@ -162,9 +165,7 @@ def measured_speed(config: Config, threads: int) -> float:
 
 
 def _measure(config: Config) -> float:
-    unit = max(
-        config.envs, config.update_every
-    )  # of steps, after which the same programs run again
+    unit = _steps_until_all_is_repeated(config)
     start = -(-max(2 * config.batch, config.envs * (config.n_step + 2)) // unit) * unit
     config = dataclasses.replace(
         config, learn_after=start, replay=max(1000, 2 * start), epsilon=(0.1, 0.1)
@@ -179,6 +180,13 @@ def _measure(config: Config) -> float:
             run.advance()
         jax.block_until_ready(run.state.learner)
         return (run.step - began) / (time.perf_counter() - begin)
+
+
+def _steps_until_all_is_repeated(config: Config) -> int:
+    """After so many steps the same programs run again."""
+    if config.rollout:
+        return config.envs * config.rollout
+    return max(config.envs, config.update_every)
 
 
 if __name__ == "__main__":

@@ -111,9 +111,9 @@ class Mean(Statistics):
 
     @jit
     def loss(self, values: ValuesLike, target: Particles) -> Numbers:
-        """The expected squared distance of the value to Z."""
+        """Half the expected squared distance of the value to Z: ER of Definition 3.3 at 1/2."""
         values, target = self.check_values(values), check_samples(target)
-        return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
+        return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2 / 2)
 
     def mean(self, values: ValuesLike) -> Numbers:
         return self.check_values(values)[..., 0]

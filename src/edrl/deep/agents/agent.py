@@ -1,19 +1,29 @@
 """What an agent is: four pure functions of (parameters, data, key)."""
 
 import abc
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
+from edrl.core.check import fail
 from edrl.core.particles import Particles
 from edrl.core.risk import CVaR, Risk
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment
 from edrl.deep.replay import Batch
-from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, Parameters
+from edrl.deep.rollout import Rollout
+from edrl.deep.types import (
+    ActionValues,
+    AnyArray,
+    Key,
+    Losses,
+    Observations,
+    Parameters,
+    Targets,
+)
 
 
 class Agent(eqx.Module):
@@ -28,6 +38,10 @@ class Agent(eqx.Module):
     """Whether the online network chooses the next action, as in Double DQN."""
     risk: Risk | None = eqx.field(default=None, kw_only=True)
     """What actions are chosen by, if it is not their expected return."""
+    trace: float = eqx.field(static=True, default=0.0, kw_only=True)
+    """Lambda, the weight of longer returns in the targets of rollouts."""
+    cut_traces: bool = eqx.field(static=True, default=True, kw_only=True)
+    """Whether longer returns end where the next action was not the agent's best."""
     diagnostics: ClassVar[tuple[str, ...]] = ()
     """The names of what `diagnose` reports: columns of metrics.csv."""
 
@@ -60,6 +74,32 @@ class Agent(eqx.Module):
             target: the target network's, from which returns are bootstrapped.
         """
 
+    @property
+    def num_statistics(self) -> int:
+        """How many losses `loss` averages."""
+        return 1
+
+    def targets(self, parameters: Parameters, rollout: Rollout, key: Key) -> Targets:
+        """What the steps [T, lane] of a rollout teach, for `fit`: a pytree of arrays [T, lane, ...].
+
+        Agents that learn without replay memory write this and `fit`.
+        """
+        right = (
+            f"it must be 0, a replay memory: {type(self).__name__} has no `targets` for rollouts"
+        )
+        raise fail("rollout", len(rollout.actions), right)
+
+    def fit(
+        self,
+        parameters: Parameters,
+        observations: Observations,
+        actions: Int[AnyArray, " batch"],
+        targets: Targets,
+        key: Key,
+    ) -> Losses:
+        """The loss of each step against what `targets` gave for it."""
+        raise NotImplementedError(f"{type(self).__name__} has no `fit` for rollouts")
+
     def diagnose(
         self, parameters: Parameters, target: Parameters, batch: Batch, key: Key
     ) -> dict[str, Float[Array, ""]]:
@@ -78,6 +118,20 @@ def of_actions(
     return jnp.take_along_axis(table, actions[:, None, None], axis=1)[:, 0]
 
 
-def risk_of(config: Config) -> Risk | None:
-    """What a config's agent chooses actions by, if it is not their expected return."""
-    return None if config.cvar == 1 else CVaR(config.cvar)
+class SharedSettings(TypedDict):
+    """The fields that every agent has."""
+
+    double: bool
+    risk: Risk | None
+    trace: float
+    cut_traces: bool
+
+
+def shared_settings(config: Config) -> SharedSettings:
+    """What a config says of the fields that every agent has."""
+    return {
+        "double": config.double,
+        "risk": None if config.cvar == 1 else CVaR(config.cvar),
+        "trace": config.trace,
+        "cut_traces": config.cut_traces,
+    }

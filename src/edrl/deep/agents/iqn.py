@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from edrl.core.families import HuberQuantiles
 from edrl.core.particles import Particles
-from edrl.deep.agents.agent import Agent, of_actions, risk_of
+from edrl.deep.agents.agent import Agent, of_actions, shared_settings
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, observation_shape
 from edrl.deep.networks import Network, dense_layer, network_for
@@ -25,8 +25,14 @@ class IQN(Agent):
     @classmethod
     def build(cls, config: Config, environment: Environment) -> "IQN":
         shape, actions = observation_shape(environment), environment.num_actions
-        network = network_for(config.network, shape, actions, 1, environment.scale)
-        return cls(network, config.size or 8, double=config.double, risk=risk_of(config))
+        network = network_for(
+            config.network, shape, actions, 1, environment.scale, config.layer_norm
+        )
+        return cls(network, config.size or 8, **shared_settings(config))
+
+    @property
+    def num_statistics(self) -> int:
+        return self.samples
 
     def init(self, key: Key) -> Parameters:
         network, levels = jax.random.split(key)
@@ -55,4 +61,4 @@ class IQN(Agent):
         after = of_actions(self.quantiles(target, batch.next_observations, next_taus), best)
         returns = Particles(after).push(batch.returns, batch.discounts)
         values = of_actions(self.quantiles(parameters, batch.observations, taus), batch.actions)
-        return HuberQuantiles(taus).loss(values, jax.lax.stop_gradient(returns))
+        return HuberQuantiles(taus).loss(values, jax.lax.stop_gradient(returns)) / self.samples

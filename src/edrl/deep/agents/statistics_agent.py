@@ -4,16 +4,18 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, Shaped
 
+from edrl.core.lambda_returns import lambda_returns
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
-from edrl.deep.agents.agent import Agent, of_actions, risk_of
+from edrl.deep.agents.agent import Agent, of_actions, shared_settings
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, observation_shape
 from edrl.deep.networks import Network, network_for
 from edrl.deep.replay import Batch
-from edrl.deep.types import ActionValues, Key, Losses, Observations, Parameters
+from edrl.deep.rollout import Rollout
+from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, Parameters
 
 _FAR = 1e6  # beyond the returns of every environment
 
@@ -40,8 +42,14 @@ class StatisticsAgent(Agent):
         family = config.family() if family is None else family
         shape, actions = observation_shape(environment), environment.num_actions
         outputs = family.num_outputs
-        network = network_for(config.network, shape, actions, outputs, environment.scale)
-        return cls(family, network, double=config.double, risk=risk_of(config))
+        network = network_for(
+            config.network, shape, actions, outputs, environment.scale, config.layer_norm
+        )
+        return cls(family, network, **shared_settings(config))
+
+    @property
+    def num_statistics(self) -> int:
+        return self.family.size
 
     def init(self, key: Key) -> Parameters:
         return self.network.init(key)
@@ -61,10 +69,46 @@ class StatisticsAgent(Agent):
         return self._compare(self.values(parameters, observations))
 
     def loss(self, parameters: Parameters, target: Parameters, batch: Batch, key: Key) -> Losses:
-        """Summed over the statistics and averaged over target atoms, at the actions taken."""
+        """Averaged over the statistics and over target atoms, at the actions taken."""
         goal = jax.lax.stop_gradient(self.goal(parameters, target, batch))
-        outputs = of_actions(self.network(parameters, batch.observations), batch.actions)
-        return self.family.loss_on_outputs(outputs, goal)
+        return self.fit(parameters, batch.observations, batch.actions, goal, key)
+
+    def fit(
+        self,
+        parameters: Parameters,
+        observations: Observations,
+        actions: Int[AnyArray, " batch"],
+        targets: Particles,
+        key: Key,
+    ) -> Losses:
+        outputs = of_actions(self.network(parameters, observations), actions)
+        return self.family.loss_on_outputs(outputs, targets) / self.family.size
+
+    def targets(self, parameters: Parameters, rollout: Rollout, key: Key) -> Particles:
+        """Lambda-returns, cut where an episode ends and, if `cut_traces`, before other actions than
+        the best.
+        """
+        bootstraps, best = self._bootstraps(parameters, rollout.next_observations)
+        follows = jnp.asarray(rollout.goes_on)
+        if self.cut_traces:
+            next_actions = jnp.concatenate([rollout.actions[1:], rollout.actions[:1]])
+            follows = follows & (next_actions == best)
+        traces = jnp.where(follows, self.trace, 0.0).astype(bootstraps.dtype)
+        return lambda_returns(self.family, bootstraps, rollout.rewards, rollout.discounts, traces)
+
+    def _bootstraps(
+        self, parameters: Parameters, observations: Shaped[AnyArray, "T lane ..."]
+    ) -> tuple[Float[Array, "T lane K"], Int[Array, "T lane"]]:
+        """The statistics of the best actions, and these actions."""
+
+        def best(row: Observations) -> tuple[Float[Array, "lane K"], Int[Array, " lane"]]:
+            values = self.values(parameters, row)
+            actions = jnp.argmax(self._compare(values), axis=-1)
+            return of_actions(values, actions), actions
+
+        # Row by row: the hidden layers of all observations at once may need gigabytes.
+        values, actions = jax.lax.map(best, jnp.asarray(observations))
+        return values, actions
 
     def goal(self, parameters: Parameters, target: Parameters, batch: Batch) -> Particles:
         """The distributions [batch, n] of r + gamma^n z, z imputed; of r where the return ended."""
