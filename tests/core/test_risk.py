@@ -19,9 +19,11 @@ from edrl.core.risk import (
     Entropic,
     ExpectedReturn,
     ExpectileRisk,
+    MeanDeviation,
     MeanVariance,
     Risk,
     ValueAtRisk,
+    risk_named,
 )
 
 EPS = np.finfo(np.float64).eps
@@ -317,3 +319,31 @@ def test_bad_parameters_are_refused(make, argument: str, values: list[float]) ->
     for value in values:
         with pytest.raises(ValueError, match=rf"{argument} must .*, got {value!r}"):
             make(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "risk"),
+    [
+        ("cvar-0.1", CVaR(0.1)),
+        ("expectile-0.3", ExpectileRisk(0.3)),
+        ("deviation-0.5", MeanDeviation(0.5)),
+        ("variance-2", MeanVariance(2.0)),
+        ("entropic--1", Entropic(-1.0)),
+    ],
+)
+def test_risk_measures_have_names(name: str, risk: Risk) -> None:
+    assert risk_named(name) == risk
+
+
+@pytest.mark.parametrize("name", ["cvar", "cvar-2", "luck-1", "cvar-much", "", "expectile-1"])
+def test_wrong_names_of_risk_measures_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"risk.*(NAME-NUMBER|does not fit)"):
+        risk_named(name)
+
+
+def test_mean_deviation_is_in_the_units_of_returns() -> None:
+    """Twice the returns, twice the value; brute force on three outcomes."""
+    mu = Particles(np.array([0.0, 1.0, 5.0]), np.array([0.5, 0.25, 0.25]))
+    expected = 1.5 - 0.5 * np.sqrt(0.5 * 1.5**2 + 0.25 * 0.5**2 + 0.25 * 3.5**2)
+    assert float(MeanDeviation(0.5)(mu)) == pytest.approx(expected, rel=1e-6)
+    assert float(MeanDeviation(0.5)(mu.push(0.0, 2.0))) == pytest.approx(2 * expected, rel=1e-6)

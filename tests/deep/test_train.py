@@ -91,7 +91,9 @@ def test_settings_reach_what_they_set(tmp_path: Path) -> None:
     run = Run(config, tmp_path / "run", env=Probe("both"))
     replay = run.state.memory
     assert (replay.n_step, replay.gamma, run.agent.double, run.agent.risk) == (3, 0.9, True, None)
-    careful = Run(dataclasses.replace(config, cvar=0.2), tmp_path / "careful", env=Probe("both"))
+    careful = Run(
+        dataclasses.replace(config, risk="cvar-0.2"), tmp_path / "careful", env=Probe("both")
+    )
     assert careful.agent.risk == CVaR(0.2)
     run.begin()
     renewed, before = [], np.array(run.state.learner.target[0]["weight"])
@@ -502,9 +504,11 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
     [
         ({"agent": "rainbow"}, "er-dqn"),
         ({"gamma": 1.5}, "gamma"),
-        ({"cvar": 0.0}, "cvar"),
-        ({"cvar": 1.1}, "cvar"),
-        ({"cvar": 0.5, "agent": "dqn"}, "a mean alone"),
+        ({"risk": "cvar-0.0"}, "alpha must"),
+        ({"risk": "cvar"}, "NAME-NUMBER"),
+        ({"risk": "luck-1"}, "cvar, expectile"),
+        ({"risk": "cvar-0.5", "agent": "dqn"}, "a mean alone"),
+        ({"beside": "dqn"}, "beside must be one of c51"),
         ({"imputation": "guess"}, "scipy-root"),
         ({"replay": 10}, "replay"),
         ({"batch": 0}, "batch"),

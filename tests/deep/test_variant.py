@@ -19,6 +19,7 @@ from edrl.deep.settings import (
     Kind,
     Number,
     Pair,
+    RiskName,
     Word,
     read_value,
     spell,
@@ -37,6 +38,8 @@ def values(kind: Kind) -> st.SearchStrategy[Any]:
         return st.tuples(one, one)
     if isinstance(kind, Word):
         return st.sampled_from((*kind.words, "mine:solver") if kind.own else kind.words)
+    if isinstance(kind, RiskName):
+        return st.floats(0.01, 0.99).map(lambda number: f"expectile-{number}")
     assert isinstance(kind, Flag)
     return st.booleans()
 
@@ -96,7 +99,8 @@ def test_a_value_is_read_as_it_was_spelt(data: st.DataObject) -> None:
             "er-dqn+learning_rate=1e-4+n_step=3",
         ),
         ("er-dqn[imputation=scipy-root]", "ER-DQN (scipy-root)", "er-dqn+imputation=scipy-root"),
-        ("er-dqn[cvar=0.2]", "ER-DQN (CVaR 0.2)", "er-dqn+cvar=0.2"),
+        ("er-dqn[risk=cvar-0.2]", "ER-DQN (cvar-0.2)", "er-dqn+risk=cvar-0.2"),
+        ("dqn[beside=er-dqn]", "DQN (er-dqn beside)", "dqn+beside=er-dqn"),
         ("c51[support=[-25,25]]", "C51 (support [-25,25])", "c51+support=-25,25"),
         ("mine:Stat[size=7]", "Stat (size 7)", "mine-Stat+size=7"),
         ("mine:DQN", "mine:DQN", "mine-DQN"),

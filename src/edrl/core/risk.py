@@ -154,5 +154,39 @@ class MeanVariance(Risk):
         return mu.mean() - self.weight * mu.variance()
 
 
+class MeanDeviation(Risk):
+    """E[Z] - weight * the standard deviation of Z, in the units of returns."""
+
+    weight: float
+
+    def __init__(self, weight: float):
+        self.weight = check_number("weight", weight)
+
+    @jit
+    def __call__(self, mu: Particles) -> Numbers:
+        return mu.mean() - self.weight * mu.std()
+
+
+_NAMED: dict[str, Callable[[float], Risk]] = {
+    "cvar": CVaR,
+    "expectile": ExpectileRisk,
+    "deviation": MeanDeviation,
+    "variance": MeanVariance,
+    "entropic": Entropic,
+}
+
+
+def risk_named(name: str) -> Risk:
+    """A risk measure by its name and number: `cvar-0.1`, `expectile-0.3`, `deviation-0.5`."""
+    kind, _, number = name.partition("-")
+    if kind not in _NAMED or not number:
+        right = f"it must be NAME-NUMBER, such as cvar-0.1, with one of {', '.join(_NAMED)}"
+        raise fail("risk", name, right)
+    try:
+        return _NAMED[kind](float(number))
+    except ValueError as error:
+        raise fail("risk", name, f"the number does not fit: {error}") from error
+
+
 def _share(alpha: float) -> float:
     return check_number("alpha", alpha, low=0.0, high=1.0, open_low=True)

@@ -24,6 +24,7 @@ from edrl.deep.variant import AGENTS, Changes, Variant
 PresetName = Literal["paper", "minatar", "parallel", "classic", "quick"]
 OptimiserName = Literal["adam", "radam"]
 ScheduleName = Literal["constant", "linear", "cosine"]
+BesideName = Literal["c51", "qr-dqn", "qr-dqn-imputation", "er-dqn", "er-dqn-naive"]
 
 THREADS = "PJRT_NPROC"
 """The environment variable that limits XLA's threads, on whose number sums depend."""
@@ -89,9 +90,13 @@ class Config:
     double: bool = False
     """Whether the online network chooses the next action, as in Double DQN, and not the target
     network."""
-    cvar: float = 1.0
-    """The share of worst returns whose mean (CVaR) actions are chosen by; 1 is the expected
-    return."""
+    risk: str | None = None
+    """What actions are chosen by instead of their expected return: cvar-0.1 (the mean of the worst
+    tenth of returns), expectile-0.3, deviation-0.5 (the mean less half a standard deviation),
+    variance-NUMBER or entropic-NUMBER. Targets bootstrap from the actions chosen so."""
+    beside: BesideName | None = None
+    """Another agent's statistics of the returns, learnt beside this agent on features that they do
+    not change: dqn[beside=er-dqn] plays as dqn does and knows its return distributions."""
     optimiser: OptimiserName = "adam"
     """The optimiser: adam, or radam, which begins with smaller steps."""
     learning_rate: float = 5e-5
@@ -161,8 +166,8 @@ class Config:
     def _check_dqn(self) -> None:
         if self.agent == "dqn" and self.size not in (None, 1):
             raise fail("size", self.size, "it must be 1: dqn learns one statistic, the mean")
-        if self.agent == "dqn" and self.cvar != 1:
-            raise fail("cvar", self.cvar, "it must be 1: dqn learns a mean alone")
+        if self.agent == "dqn" and self.risk is not None:
+            raise fail("risk", self.risk, "it must be left out: dqn learns a mean alone")
 
     def _check_envs(self) -> None:
         if self.envs % self.update_every and self.update_every % self.envs:

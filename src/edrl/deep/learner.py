@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from edrl.core.particles import Particles
 from edrl.deep.agents.agent import Agent, of_actions
+from edrl.deep.agents.beside import Parts
 from edrl.deep.config import Config
 from edrl.deep.replay import Batch
 from edrl.deep.rollout import Rollout
@@ -59,15 +60,24 @@ class Optimiser(eqx.Module):
         self, parameters: Parameters, gradient: Parameters, state: optax.OptState
     ) -> tuple[Parameters, optax.OptState]:
         """The parameters and the state after an update."""
+        if self.max_gradient is not None:
+            gradient = _cut_parts(gradient, self.max_gradient)
         direction, state = self._direction().update(gradient, state)
         moved = jax.tree.map(lambda p, d: p - self.learning_rate * d, parameters, direction)
         return moved, state
 
     def _direction(self) -> optax.GradientTransformation:
         scaled = optax.scale_by_radam if self.rectified else optax.scale_by_adam
-        if self.max_gradient is None:
-            return scaled(eps=self.epsilon)
-        return optax.chain(optax.clip_by_global_norm(self.max_gradient), scaled(eps=self.epsilon))
+        return scaled(eps=self.epsilon)
+
+
+def _cut_parts(gradient: Parameters, norm: float) -> Parameters:
+    """The gradient cut to a norm; those of an agent and of statistics beside it apart."""
+    if isinstance(gradient, Parts):
+        return Parts(*(_cut_parts(part, norm) for part in gradient))
+    length = jnp.sqrt(sum(jnp.sum(column**2) for column in jax.tree.leaves(gradient)))
+    longer = jnp.maximum(1.0, length / norm)
+    return jax.tree.map(lambda column: column / longer, gradient)
 
 
 def optimiser_for(config: Config, agent: Agent, step: int = 0) -> Optimiser:

@@ -144,6 +144,11 @@ def network_for(
     return Network(shape, num_actions, num_outputs, convolutions, hidden, scale, layer_norm)
 
 
+def hidden_units(name: NetworkName) -> tuple[int, ...]:
+    """The sizes of a network's dense hidden layers."""
+    return _LAYERS[name][1]
+
+
 _LAYERS: dict[str, tuple[tuple[Convolution, ...], tuple[int, ...]]] = {
     "nature": ((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)), (512,)),
     "nips": ((Convolution(16, 8, 4), Convolution(32, 4, 2)), (256,)),

@@ -12,6 +12,7 @@ from typing import Protocol, cast, get_args
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.families import IMPUTATION_NAMES
+from edrl.core.risk import risk_named
 from edrl.deep.networks import NetworkName
 
 Value = bool | int | float | str | tuple[float, ...] | None
@@ -84,6 +85,17 @@ class Word:
 
 
 @dataclass(frozen=True)
+class RiskName:
+    """A risk measure and its number, such as cvar-0.1; none by default."""
+
+    def check(self, name: str, value: Value) -> Value:
+        if value is None:
+            return None
+        risk_named(str(value))
+        return value
+
+
+@dataclass(frozen=True)
 class Pair:
     """Two numbers in [low, high]."""
 
@@ -95,6 +107,9 @@ class Pair:
             raise fail(name, value, "it must be two numbers")
         return tuple(check_number(name, number, self.low, self.high) for number in value)
 
+
+BESIDE = ("c51", "qr-dqn", "qr-dqn-imputation", "er-dqn", "er-dqn-naive")
+"""The agents whose statistics can be learnt beside another agent."""
 
 SETTINGS: dict[str, Kind] = {
     "env": Word(),
@@ -119,7 +134,8 @@ SETTINGS: dict[str, Kind] = {
     "trace": Number(0.0, 1.0),
     "cut_traces": Flag(),
     "double": Flag(),
-    "cvar": Number(0.0, 1.0, above=True),
+    "risk": RiskName(),
+    "beside": Word(BESIDE, optional=True),
     "optimiser": Word(("adam", "radam")),
     "learning_rate": Number(0.0, above=True),
     "schedule": Word(("constant", "linear", "cosine")),
@@ -143,7 +159,7 @@ SETTINGS: dict[str, Kind] = {
 RUNS_OWN = ("env", "seed", "steps")
 """The settings in which runs of one agent may differ. All others tell agents apart."""
 
-AGENTS_OWN = ("size", "imputation", "double", "cvar")
+AGENTS_OWN = ("size", "imputation", "double", "risk", "beside")
 """The settings that make another agent. They are part of its name whenever they are changed."""
 
 

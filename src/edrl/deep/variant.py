@@ -31,7 +31,7 @@ AGENTS = {
 Changes = tuple[tuple[str, Value], ...]
 """Settings by their names, sorted."""
 
-_PHRASES = {"imputation": "{}", "cvar": "CVaR {}", "n_step": "n-step {}"}
+_PHRASES = {"imputation": "{}", "risk": "{}", "beside": "{} beside", "n_step": "n-step {}"}
 """How labels speak of settings, where it is not by their names."""
 
 

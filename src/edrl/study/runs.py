@@ -239,6 +239,6 @@ def _plan_of_labels(
 
 
 def _label_before(run: RunResult) -> str:
-    """What format 1 called an agent: by its imputation and its CVaR alone."""
-    names = [name for name in ("imputation", "cvar") if name in run.names]
+    """What format 1 called an agent: by its imputation alone."""
+    names = [name for name in ("imputation",) if name in run.names]
     return run.record.variant(names).label

@@ -5,13 +5,14 @@ from typing import TypeGuard
 from edrl.core.check import fail
 from edrl.core.statistics import Statistics
 from edrl.deep.agents.agent import Agent
+from edrl.deep.agents.beside import Beside
 from edrl.deep.agents.iqn import IQN
 from edrl.deep.agents.statistics_agent import StatisticsAgent
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment
 from edrl.deep.objects import is_object_name, load_object
 
-__all__ = ["IQN", "Agent", "StatisticsAgent", "build_agent"]
+__all__ = ["IQN", "Agent", "Beside", "StatisticsAgent", "build_agent"]
 
 KINDS: dict[str, type[Agent]] = {"iqn": IQN}
 """Agents that are more than a family of statistics, by their names in a config."""
@@ -35,8 +36,10 @@ def build_agent(
         raise fail("agent", agent, "it must be an edrl.deep.Agent, or a class of them")
     kind = _kind(config) if agent is None else agent
     if family is not None:
-        return StatisticsAgent.build(config, environment, family)
-    return kind.build(config, environment)
+        built: Agent = StatisticsAgent.build(config, environment, family)
+    else:
+        built = kind.build(config, environment)
+    return built if config.beside is None else Beside.of(built, config, environment)
 
 
 def _kind(config: Config) -> type[Agent]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
-from edrl.core.risk import CVaR, Risk
+from edrl.core.risk import Risk, risk_named
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment
 from edrl.deep.replay import Batch
@@ -89,6 +89,16 @@ class Agent(eqx.Module):
         )
         raise fail("rollout", len(rollout.actions), right)
 
+    def traces(self, rollout: Rollout, best: Int[Array, "T lane"]) -> Float[Array, "T lane"]:
+        """The weights of longer returns, which end with an episode and, if `cut_traces`, before
+        another action than the `best` one of the next state.
+        """
+        follows = jnp.asarray(rollout.goes_on)
+        if self.cut_traces:
+            next_actions = jnp.concatenate([rollout.actions[1:], rollout.actions[:1]])
+            follows = follows & (next_actions == best)
+        return jnp.where(follows, jnp.float32(self.trace), 0.0)
+
     def fit(
         self,
         parameters: Parameters,
@@ -99,6 +109,17 @@ class Agent(eqx.Module):
     ) -> Losses:
         """The loss of each step against what `targets` gave for it."""
         raise NotImplementedError(f"{type(self).__name__} has no `fit` for rollouts")
+
+    def features(
+        self, parameters: Parameters, observations: Observations
+    ) -> Float[Array, "batch feature"]:
+        """What the last hidden layer takes, for statistics that are learnt beside this agent."""
+        raise fail("beside", type(self).__name__, "this agent has no `features` to learn from")
+
+    @property
+    def num_features(self) -> int:
+        """How many features an observation has."""
+        raise fail("beside", type(self).__name__, "this agent has no `features` to learn from")
 
     def diagnose(
         self, parameters: Parameters, target: Parameters, batch: Batch, key: Key
@@ -131,7 +152,7 @@ def shared_settings(config: Config) -> SharedSettings:
     """What a config says of the fields that every agent has."""
     return {
         "double": config.double,
-        "risk": None if config.cvar == 1 else CVaR(config.cvar),
+        "risk": None if config.risk is None else risk_named(config.risk),
         "trace": config.trace,
         "cut_traces": config.cut_traces,
     }

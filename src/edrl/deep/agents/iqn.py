@@ -34,6 +34,15 @@ class IQN(Agent):
     def num_statistics(self) -> int:
         return self.samples
 
+    def features(
+        self, parameters: Parameters, observations: Observations
+    ) -> Float[Array, "batch feature"]:
+        return self.network.features(parameters["network"], observations)
+
+    @property
+    def num_features(self) -> int:
+        return self.network.num_features
+
     def init(self, key: Key) -> Parameters:
         network, levels = jax.random.split(key)
         embedding = dense_layer(levels, 64, self.network.num_features)

@@ -51,6 +51,15 @@ class StatisticsAgent(Agent):
     def num_statistics(self) -> int:
         return self.family.size
 
+    def features(
+        self, parameters: Parameters, observations: Observations
+    ) -> Float[Array, "batch feature"]:
+        return self.network.features(parameters, observations)
+
+    @property
+    def num_features(self) -> int:
+        return self.network.num_features
+
     def init(self, key: Key) -> Parameters:
         return self.network.init(key)
 
@@ -85,15 +94,9 @@ class StatisticsAgent(Agent):
         return self.family.loss_on_outputs(outputs, targets) / self.family.size
 
     def targets(self, parameters: Parameters, rollout: Rollout, key: Key) -> Particles:
-        """Lambda-returns, cut where an episode ends and, if `cut_traces`, before other actions than
-        the best.
-        """
+        """Lambda-returns, bootstrapped from the best actions."""
         bootstraps, best = self._bootstraps(parameters, rollout.next_observations)
-        follows = jnp.asarray(rollout.goes_on)
-        if self.cut_traces:
-            next_actions = jnp.concatenate([rollout.actions[1:], rollout.actions[:1]])
-            follows = follows & (next_actions == best)
-        traces = jnp.where(follows, self.trace, 0.0).astype(bootstraps.dtype)
+        traces = self.traces(rollout, best)
         return lambda_returns(self.family, bootstraps, rollout.rewards, rollout.discounts, traces)
 
     def _bootstraps(
