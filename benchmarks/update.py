@@ -13,7 +13,7 @@ from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config
 from edrl.deep.learner import new_learner, optimiser_for, seed_of, update
 from edrl.deep.networks import network_for
-from edrl.deep.replay import Batch
+from edrl.deep.rollout import Batch
 
 AGENTS = {
     "DQN": Config(agent="dqn"),

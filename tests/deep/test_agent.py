@@ -24,7 +24,7 @@ from edrl.deep.learner import (
     updates,
 )
 from edrl.deep.networks import network_for
-from edrl.deep.replay import Batch
+from edrl.deep.rollout import Batch
 
 BATCH, ACTIONS = 5, 3
 ADAM, SEED, KEY = Optimiser(1e-3, 1e-8), seed_of(0, 0), jax.random.key(9)

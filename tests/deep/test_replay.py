@@ -144,3 +144,37 @@ def test_memory_of_a_million_frames_is_within_8_gigabytes() -> None:
     replay = Replay(1000, (84, 84), np.uint8, stack=4)
     columns = (replay.frames, replay.actions, replay.rewards, replay.terminals, replay.starts)
     assert sum(column.nbytes for column in columns) / 1000 < 7100
+
+
+def test_what_follows_is_the_stream_from_each_place_on() -> None:
+    """Step by step against the entries themselves, across ends of episodes and of the ring."""
+    replay = Replay(60, (1,), np.float32, stack=1, n_step=4, gamma=0.9, lanes=2)
+    rng = np.random.default_rng(0)
+    for number in range(70):
+        for lane in range(2):
+            ended = bool(rng.random() < 0.2)
+            terminal = ended and bool(rng.random() < 0.5)
+            replay.add(np.array([number]), number % 3, number, terminal, False, lane)
+            if ended:
+                replay.add_last(np.array([number + 0.5]), lane)
+    batch = replay.sample(rng, 40)
+    steps = replay.following(batch.indices)
+    np.testing.assert_array_equal(steps.observations[0], batch.observations)
+    np.testing.assert_array_equal(steps.actions[0], batch.actions)
+    total, weight, last = np.zeros(40), np.ones(40), np.zeros(40)
+    going = np.ones(40, bool)
+    for t in range(4):
+        total += np.where(going, weight * steps.rewards[t], 0)
+        weight = np.where(going, weight * steps.discounts[t], weight)
+        last = np.where(going, steps.next_observations[t, :, 0], last)
+        going = going & steps.goes_on[t] & (weight > 0)
+        if t < 3:  # what follows within an episode is the next step of it
+            together = steps.goes_on[t]
+            np.testing.assert_array_equal(
+                steps.next_observations[t][together], steps.observations[t + 1][together]
+            )
+    np.testing.assert_allclose(total, batch.returns, rtol=1e-5)
+    np.testing.assert_allclose(weight, batch.discounts, rtol=1e-5)
+    bootstrapped = batch.discounts > 0
+    np.testing.assert_array_equal(last[bootstrapped], batch.next_observations[bootstrapped, 0])
+    assert not steps.goes_on.all()

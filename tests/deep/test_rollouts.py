@@ -130,7 +130,7 @@ def test_a_truncated_step_is_bootstrapped_from_its_own_last_observation() -> Non
 
 def test_agents_without_targets_are_refused(tmp_path: Path) -> None:
     config = Config(agent="iqn", **PARALLEL)
-    with pytest.raises(ValueError, match=r"rollout must.*replay memory.*IQN"):
+    with pytest.raises(ValueError, match=r"trace must.*replay memory.*IQN"):
         train(config, tmp_path / "run", env=lambda: Probe("both"))
 
 
@@ -140,6 +140,19 @@ def test_a_run_in_an_environment_that_cannot_be_restored_goes_on(tmp_path: Path)
     again = resume(tmp_path / "run", env=lambda: Probe("both"), steps=200)
     assert again.step == 200
     assert again.config.schedule_steps is None
+
+
+@pytest.mark.parametrize("envs", [1, 8])
+def test_returns_of_several_lengths_are_learnt_from_replay(envs: int, tmp_path: Path) -> None:
+    """Actions are random, so only traces that are cut give the returns of the best ones."""
+    settings = {"envs": envs, "rollout": 0, "n_step": 3, "trace": 0.9, "cut_traces": True}
+    short = {"replay": 1_000, "learn_after": 100, "target_every": 25, "batch": 16, "steps": 1_200}
+    config = Config(**{**PARALLEL, "update_every": 1, "size": 5, **settings, **short})
+    for kind in ("delayed", "both"):
+        run = train(config, tmp_path / kind, env=lambda kind=kind: Probe(kind))
+        seen = np.array([[-1.0], [0.0], [1.0]], np.float32)
+        means = run.agent.action_values(run.state.learner.acting, seen, jax.random.key(0))
+        assert np.nanmax(np.abs(np.asarray(means) - expected(kind))) < 0.1, (kind, means)
 
 
 def test_one_expectile_is_dqn(tmp_path: Path) -> None:

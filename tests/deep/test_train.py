@@ -516,7 +516,7 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         ({"adam_epsilon": 0.0}, "adam_epsilon"),
         ({"envs": 4, "rollout": 8, "minibatches": 5}, "must divide envs times rollout"),
         ({"rollout": 32, "double": True}, "no target network"),
-        ({"rollout": 32, "n_step": 3}, "trace"),
+        ({"rollout": 32, "n_step": 3, "trace": 0.5}, "trace"),
         ({"schedule": "exponential"}, "constant, linear, cosine"),
         ({"schedule_floor": 1.5}, "schedule_floor"),
         ({"max_gradient": 0.0}, "max_gradient"),

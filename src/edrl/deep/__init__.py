@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from edrl.deep.callbacks import Callback, Evaluation
     from edrl.deep.config import Config, preset
     from edrl.deep.environments import Environment, Scores, Step, Suite, register
-    from edrl.deep.replay import Batch, Replay
+    from edrl.deep.replay import Replay
+    from edrl.deep.rollout import Batch
     from edrl.deep.run import Run
     from edrl.deep.trained import Trained, load
     from edrl.deep.training import resume, train

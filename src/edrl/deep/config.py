@@ -70,7 +70,8 @@ class Config:
     gamma: float = 0.99
     """The discount factor, by which a reward counts less with every step until it comes."""
     n_step: int = 1
-    """How many rewards are summed before the return is bootstrapped."""
+    """How many rewards are summed before the return is bootstrapped. Returns of fewer steps count
+    as well if `trace` is below 1."""
     envs: int = 1
     """How many environments are played side by side. A step of each counts, and all updates that
     are due are made at once."""
@@ -81,10 +82,10 @@ class Config:
     """How many times each step of a rollout is learnt from."""
     minibatches: int = 32
     """How many updates learn from a whole rollout once."""
-    trace: float = 0.65
-    """Lambda, the weight of longer returns in the targets of rollouts: 0 bootstraps after one
-    step, 1 at the end of the rollout."""
-    cut_traces: bool = True
+    trace: float = 1.0
+    """Lambda, the weight of longer returns: 0 bootstraps after one step; 1 after n_step steps, or
+    at the end of a rollout."""
+    cut_traces: bool = False
     """Whether longer returns end where an action was not the agent's best, so that it learns the
     returns of its best actions."""
     double: bool = False
@@ -170,6 +171,9 @@ class Config:
             raise fail("risk", self.risk, "it must be left out: dqn learns a mean alone")
 
     def _check_envs(self) -> None:
+        if self.double and self.mixes_returns:
+            right = "it must be false: returns of several lengths are not chosen by two networks"
+            raise fail("double", True, right)
         if self.envs % self.update_every and self.update_every % self.envs:
             right = f"one of it and envs ({self.envs}) must divide the other"
             raise fail("update_every", self.update_every, right)
@@ -232,6 +236,11 @@ class Config:
         first, last = self.epsilon
         done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
         return first + done * (last - first)
+
+    @property
+    def mixes_returns(self) -> bool:
+        """Whether targets from replay memory mix returns of several lengths."""
+        return self.n_step > 1 and (self.trace < 1 or self.cut_traces)
 
     def learning_rate_at(self, step: int) -> float:
         """The learning rate at a step."""
@@ -351,7 +360,7 @@ _MINATAR: dict[str, Any] = {
 }  # fmt: skip
 _PARALLEL: dict[str, Any] = {
     "env": "minatar/breakout", "network": "minatar", "layer_norm": True, "steps": 10_000_000,
-    "envs": 32, "rollout": 32, "epochs": 2, "minibatches": 32, "trace": 0.65, "learn_after": 0,
+    "envs": 32, "rollout": 32, "epochs": 2, "minibatches": 32, "trace": 0.65, "cut_traces": True, "learn_after": 0,
     "optimiser": "radam", "learning_rate": 5e-4, "schedule": "linear", "adam_epsilon": 1e-8,
     "max_gradient": 10.0, "epsilon": (1.0, 0.05), "epsilon_steps": 1_000_000,
     "evaluate_every": 1_000_000, "evaluate_steps": 10_000, "evaluate_episodes": 64,

@@ -15,8 +15,7 @@ from edrl.core.particles import Particles
 from edrl.deep.agents.agent import Agent, of_actions
 from edrl.deep.agents.beside import Parts
 from edrl.deep.config import Config
-from edrl.deep.replay import Batch
-from edrl.deep.rollout import Rollout
+from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import AnyArray, Key, Observations, Parameters
 
 # On two CPU cores an update takes half as long if XLA orders it for memory, not for what could run
@@ -143,28 +142,54 @@ def _copy(parameters: Parameters) -> Parameters:
 
 @partial(jax.jit, donate_argnames="learner", compiler_options=_IN_ORDER)
 def update(
-    agent: Agent, optimiser: Optimiser, learner: Learner, batch: Batch, seed: Seed
+    agent: Agent,
+    optimiser: Optimiser,
+    learner: Learner,
+    batch: Batch,
+    seed: Seed,
+    following: Rollout | None = None,
 ) -> tuple[Learner, Losses]:
-    """One step of the optimiser on the loss, at the weights of the batch."""
-    return _step(agent, optimiser, learner, batch, _key(seed))
+    """One step of the optimiser on the loss, at the weights of the batch.
+
+    Args:
+        following: the steps [T, batch] from each transition on, if returns of several lengths are
+            mixed.
+    """
+    return _step(agent, optimiser, learner, batch, following, _key(seed))
 
 
 @partial(jax.jit, donate_argnames="learner", compiler_options=_IN_ORDER)
 def updates(
-    agent: Agent, optimiser: Optimiser, learner: Learner, batches: Batch, seed: Seed
+    agent: Agent,
+    optimiser: Optimiser,
+    learner: Learner,
+    batches: Batch,
+    seed: Seed,
+    following: Rollout | None = None,
 ) -> tuple[Learner, Losses]:
     """Steps of the optimiser, one after the other, for batches [update, batch, ...]."""
     keys = jax.random.split(_key(seed), len(batches.actions))
     return jax.lax.scan(
-        lambda learner, given: _step(agent, optimiser, learner, *given), learner, (batches, keys)
+        lambda learner, given: _step(agent, optimiser, learner, *given),
+        learner,
+        (batches, following, keys),
     )
 
 
 def _step(
-    agent: Agent, optimiser: Optimiser, learner: Learner, batch: Batch, key: Key
+    agent: Agent,
+    optimiser: Optimiser,
+    learner: Learner,
+    batch: Batch,
+    following: Rollout | None,
+    key: Key,
 ) -> tuple[Learner, Losses]:
     def loss(online: Parameters) -> Float[Array, " batch"]:
-        return agent.loss(online, learner.bootstrapping, batch, key)
+        if following is None:
+            return agent.loss(online, learner.bootstrapping, batch, key)
+        targets = agent.targets(learner.bootstrapping, following, key)
+        first = jax.tree.map(lambda column: column[0], targets)
+        return agent.fit(online, batch.observations, batch.actions, first, key)
 
     return _descend(optimiser, learner, loss, batch.weights)
 

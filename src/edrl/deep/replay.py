@@ -6,7 +6,6 @@ bootstrapped from. Environments that are played side by side have a lane each.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -16,21 +15,10 @@ from numpy.typing import DTypeLike
 from edrl.core.check import check_count, fail
 from edrl.deep.frames import stacked
 from edrl.deep.play import Moment
+from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import AnyArray
 
 _NO_ACTION = -1
-
-
-class Batch(NamedTuple):
-    """Sampled transitions."""
-
-    observations: Shaped[AnyArray, "*batch"]
-    actions: Int[AnyArray, " *batch"]
-    returns: Float[AnyArray, " *batch"]  # sum of gamma^i r_i over the n steps, or fewer
-    discounts: Float[AnyArray, " *batch"]  # gamma^m after m steps, 0 if the return ended
-    next_observations: Shaped[AnyArray, "*batch"]
-    weights: Float[AnyArray, " *batch"] = np.ones((), np.float32)  # of the losses
-    indices: Int[AnyArray, " *batch"] = np.zeros((), np.int64)  # where in the memory they begin
 
 
 @dataclass
@@ -152,9 +140,15 @@ class Replay:
 
     def at(self, places: Int[np.ndarray, " batch"]) -> Batch:
         """The transitions that begin at some places."""
-        lanes, within = np.divmod(places, self.length)
+        lanes, _ = np.divmod(places, self.length)
+        return self.gather(self._times(places, lanes), lanes)
+
+    def _times(
+        self, places: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"]
+    ) -> Int[np.ndarray, " batch"]:
+        """When the entries at some places were added."""
         newest = self.added[lanes] - 1
-        return self.gather(newest - (newest - within) % self.length, lanes)
+        return np.asarray(newest - (newest - places % self.length) % self.length)
 
     def gather(
         self, times: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"] | int = 0
@@ -181,6 +175,26 @@ class Replay:
             np.ones(len(times), np.float32),
             begin,
         )
+
+    def following(self, places: Int[np.ndarray, " batch"]) -> Rollout:
+        """The `n_step` steps from each place on: [n_step, batch]."""
+        lanes, _ = np.divmod(places, self.length)
+        first = self._times(places, lanes)
+        columns = []
+        for later in range(self.n_step):
+            times = first + later
+            at, after = self.place(times, lanes), self.place(times + 1, lanes)
+            columns.append(
+                Rollout(
+                    observations=self.observe(times, lanes),
+                    actions=self.actions[at],
+                    rewards=self.rewards[at],
+                    discounts=np.where(self.terminals[at], 0, self.gamma).astype(np.float32),
+                    next_observations=self.observe(times + 1, lanes),
+                    goes_on=self.actions[after] != _NO_ACTION,
+                )
+            )
+        return Rollout(*(np.stack(column) for column in zip(*columns, strict=True)))
 
     def observe(
         self, times: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"] | int = 0

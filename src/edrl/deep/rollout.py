@@ -8,8 +8,19 @@ from numpy.typing import DTypeLike
 
 from edrl.deep.frames import successor
 from edrl.deep.play import Moment
-from edrl.deep.replay import Batch
 from edrl.deep.types import AnyArray
+
+
+class Batch(NamedTuple):
+    """Sampled transitions."""
+
+    observations: Shaped[AnyArray, "*batch"]
+    actions: Int[AnyArray, " *batch"]
+    returns: Float[AnyArray, " *batch"]  # sum of gamma^i r_i over the n steps, or fewer
+    discounts: Float[AnyArray, " *batch"]  # gamma^m after m steps, 0 if the return ended
+    next_observations: Shaped[AnyArray, "*batch"]
+    weights: Float[AnyArray, " *batch"] = np.ones((), np.float32)  # of the losses
+    indices: Int[AnyArray, " *batch"] = np.zeros((), np.int64)  # where in the memory they begin
 
 
 class Rollout(NamedTuple):

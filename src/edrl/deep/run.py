@@ -36,9 +36,9 @@ from edrl.deep.learner import (
 )
 from edrl.deep.play import Actors, Moment
 from edrl.deep.provenance import FILE, check_identity, identity_of, passed_beside, provenance
-from edrl.deep.replay import Batch, Replay
+from edrl.deep.replay import Replay
 from edrl.deep.replay_files import ReplayFiles
-from edrl.deep.rollout import RolloutMemory
+from edrl.deep.rollout import Batch, Rollout, RolloutMemory
 from edrl.deep.state import Counters, RunState, SinceLog, from_arrays, to_arrays
 from edrl.deep.tables import Tables, Timing
 
@@ -208,14 +208,17 @@ class Run:
             return
         state, size = self.state, self.config.batch
         batch = memory.sample(state.rng, count * size)
+        following = (
+            memory.following(np.asarray(batch.indices)) if self.config.mixes_returns else None
+        )
         optimiser = optimiser_for(self.config, self.agent, self.step)
         given = self.agent, optimiser, state.learner
         if count == 1:
-            state.learner, losses = update(*given, batch, self._seed())
+            state.learner, losses = update(*given, batch, self._seed(), following)
         else:
             columns = (column.reshape(count, size, *column.shape[1:]) for column in batch)
-            batch = Batch(*columns)
-            state.learner, losses = updates(*given, batch, self._seed())
+            batch, following = Batch(*columns), _shared_out(following, count)
+            state.learner, losses = updates(*given, batch, self._seed(), following)
         state.since_log.losses.append(losses)
         memory.update(batch.indices, losses.each)
 
@@ -260,6 +263,17 @@ class Run:
             if self._whole:
                 self.save()
             raise
+
+
+def _shared_out(following: Rollout | None, count: int) -> Rollout | None:
+    """The steps [T, count * batch] as those of so many batches: [count, T, batch]."""
+    if following is None:
+        return None
+    columns = []
+    for column in following:
+        parts = np.asarray(column).reshape(len(column), count, -1, *column.shape[2:])
+        columns.append(np.moveaxis(parts, 1, 0))
+    return Rollout(*columns)
 
 
 def _memory(

@@ -20,7 +20,7 @@ from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config, preset
 from edrl.deep.learner import new_learner, optimiser_for, seed_of, update
 from edrl.deep.networks import network_for
-from edrl.deep.replay import Batch
+from edrl.deep.rollout import Batch
 from edrl.paper.experiment import (
     Advance,
     Claim,

@@ -13,8 +13,7 @@ from edrl.core.particles import Particles
 from edrl.core.risk import Risk, risk_named
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment
-from edrl.deep.replay import Batch
-from edrl.deep.rollout import Rollout
+from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import (
     ActionValues,
     AnyArray,
@@ -39,8 +38,8 @@ class Agent(eqx.Module):
     risk: Risk | None = eqx.field(default=None, kw_only=True)
     """What actions are chosen by, if it is not their expected return."""
     trace: float = eqx.field(static=True, default=0.0, kw_only=True)
-    """Lambda, the weight of longer returns in the targets of rollouts."""
-    cut_traces: bool = eqx.field(static=True, default=True, kw_only=True)
+    """Lambda, the weight of longer returns in targets that mix several lengths."""
+    cut_traces: bool = eqx.field(static=True, default=False, kw_only=True)
     """Whether longer returns end where the next action was not the agent's best."""
     diagnostics: ClassVar[tuple[str, ...]] = ()
     """The names of what `diagnose` reports: columns of metrics.csv."""
@@ -82,12 +81,11 @@ class Agent(eqx.Module):
     def targets(self, parameters: Parameters, rollout: Rollout, key: Key) -> Targets:
         """What the steps [T, lane] of a rollout teach, for `fit`: a pytree of arrays [T, lane, ...].
 
-        Agents that learn without replay memory write this and `fit`.
+        Agents that mix returns of several lengths, or learn without replay memory, write this and
+        `fit`.
         """
-        right = (
-            f"it must be 0, a replay memory: {type(self).__name__} has no `targets` for rollouts"
-        )
-        raise fail("rollout", len(rollout.actions), right)
+        right = "it must be left at 1, with a replay memory and without cut_traces"
+        raise fail("trace", self.trace, f"{right}: {type(self).__name__} has no `targets`")
 
     def traces(self, rollout: Rollout, best: Int[Array, "T lane"]) -> Float[Array, "T lane"]:
         """The weights of longer returns, which end with an episode and, if `cut_traces`, before

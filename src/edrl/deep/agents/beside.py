@@ -14,8 +14,7 @@ from edrl.deep.agents.agent import Agent, of_actions
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment
 from edrl.deep.networks import Network, hidden_units
-from edrl.deep.replay import Batch
-from edrl.deep.rollout import Rollout
+from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import (
     ActionValues,
     AnyArray,

@@ -11,7 +11,7 @@ from edrl.deep.agents.agent import Agent, of_actions, shared_settings
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, observation_shape
 from edrl.deep.networks import Network, dense_layer, network_for
-from edrl.deep.replay import Batch
+from edrl.deep.rollout import Batch
 from edrl.deep.types import AnyArray, Key, Losses, Observations, Parameters
 
 

@@ -13,8 +13,7 @@ from edrl.deep.agents.agent import Agent, of_actions, shared_settings
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, observation_shape
 from edrl.deep.networks import Network, network_for
-from edrl.deep.replay import Batch
-from edrl.deep.rollout import Rollout
+from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, Parameters
 
 _FAR = 1e6  # beyond the returns of every environment
