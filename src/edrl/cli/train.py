@@ -51,8 +51,9 @@ class Train:
 
     config: tyro.conf.OmitArgPrefixes[Config]
     preset: PresetName = "paper"
-    """Where settings that are not given come from: paper (the paper's, for Atari), minatar, classic
-    (CartPole and its like) or quick (classic, but short). The defaults below are the preset's."""
+    """Where settings that are not given come from: paper (the paper's, for Atari), minatar, parallel
+    (MinAtar without replay memory), classic (CartPole and its like) or quick (classic, but short).
+    The defaults below are the preset's."""
     out: Path | None = None
     """The directory that the new run is written to: its settings, metrics and checkpoints."""
     resume: Path | None = None
