@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edrl.core.families import Mean
 from edrl.core.particles import Particles
 from edrl.deep import calibration
-from edrl.deep.agents import Agent
-from edrl.deep.calibration import UNKNOWN, Returns
+from edrl.deep.agents import Agent, StatisticsAgent
+from edrl.deep.calibration import UNKNOWN, Calibration, Returns
 from edrl.deep.environments import Step
+from edrl.deep.networks import network_for
 from edrl.deep.play import Moment
 
 NONE = np.zeros(1)
@@ -132,3 +134,31 @@ def test_without_a_return_there_is_nothing_to_say() -> None:
     assert returns.against(agent_of({0: NONE}), {}) is None
     returns.watch(moment(0.0, 1.0, "truncated"))
     assert returns.against(agent_of({0: NONE}), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "words"),
+    [
+        (121.0, 99.0, "impossible"),
+        (-0.5, 0.1, "impossible"),
+        (90.0, 60.0, "expects a return of 90 on average and got 60"),
+        (62.0, 60.0, None),
+    ],
+)
+def test_what_is_impossible_or_far_from_what_was_got_is_said(
+    expected: float, got: float, words: str | None
+) -> None:
+    found = Calibration(100, expected, got, 1.0, 1.0, 0.9, highest=100.0, lowest=0.0)
+    assert (found.warning is None) if words is None else (words in str(found.warning))
+
+
+def test_returns_cannot_exceed_those_of_the_greatest_reward_for_ever() -> None:
+    """Rewards of 1 at every step and gamma = 0.9: at most 10, at least 0."""
+    network = network_for("mlp", (1,), 2, 1)
+    agent = StatisticsAgent(Mean(), network)
+    returns = Returns(0.9, every=1)
+    for place in range(4):
+        returns.watch(moment(place, 1.0, "goes on" if place < 3 else "terminal"))
+    found = returns.against(agent, agent.init(jax.random.key(0)))
+    assert found is not None
+    assert (found.lowest, found.highest) == (0.0, pytest.approx(10.0))

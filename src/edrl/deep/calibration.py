@@ -1,6 +1,7 @@
 """Whether learnt return distributions are those of the returns that the agent gets."""
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from edrl.deep.play import Moment
 from edrl.deep.types import Parameters
 
 UNKNOWN = 0.01  # a return counts if what came after the last reward seen would weigh no more
+FAR_APART = 0.25  # of what was got, or of its scatter: what is expected must not be farther off
 MOST = 1000  # distributions that are looked at
 BATCH = 125  # at once
 
@@ -31,6 +33,28 @@ class Calibration:
     spread: float  # the root of the mean of Var[Z]
     scatter: float  # the standard deviation of G - E[Z]
     within: float  # the share of G between the quantiles of Z at 0.05 and 0.95
+    highest: float = math.inf  # return that rewards like those seen allow
+    lowest: float = -math.inf
+
+    def row(self, step: int) -> dict[str, float]:
+        """What calibration.csv tells of it."""
+        return {"step": step} | {name: getattr(self, name) for name in CALIBRATION[1:]}
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong if expected returns are impossible or far from those got."""
+        if not self.lowest <= self.expected <= self.highest:
+            return (
+                f"The agent expects a return of {self.expected:.3g} on average, which is impossible:"
+                f" with the rewards it got, returns lie between {self.lowest:.3g} and"
+                f" {self.highest:.3g}."
+            )
+        if abs(self.expected - self.got) > FAR_APART * max(abs(self.got), self.scatter):
+            return (
+                f"The agent expects a return of {self.expected:.3g} on average and got"
+                f" {self.got:.3g}: do not trust its return distributions yet."
+            )
+        return None
 
     def __str__(self) -> str:
         return (
@@ -41,7 +65,8 @@ class Calibration:
         )
 
 
-CALIBRATION = ("step", *(field.name for field in dataclasses.fields(Calibration)))
+_NAMES = tuple(field.name for field in dataclasses.fields(Calibration))
+CALIBRATION = ("step", *(name for name in _NAMES if name not in ("highest", "lowest")))
 """The columns of calibration.csv."""
 
 
@@ -61,6 +86,7 @@ class Returns:
         self._gamma, self._every = gamma, every
         self._steps = 0
         self._lanes: dict[int, _Unsettled] = {}
+        self._rewards_seen = (0.0, 0.0)  # the least and the greatest; 0 comes after an end
         self.kept: list[tuple[Shaped[np.ndarray, ...], int, float]] = []
 
     def watch(self, moment: Moment) -> None:
@@ -69,7 +95,10 @@ class Returns:
         if (self._steps + moment.lane) % self._every == 0:
             lane.moments.append((len(lane.rewards), moment.observation, moment.action))
         self._steps += 1
-        lane.rewards.append(moment.after.reward)
+        reward = moment.after.reward
+        lane.rewards.append(reward)
+        least, greatest = self._rewards_seen
+        self._rewards_seen = min(least, reward), max(greatest, reward)
         if moment.after.terminal or moment.after.ended:
             self._settle_lane(moment.lane, moment.after.terminal)
 
@@ -92,6 +121,12 @@ class Returns:
         from scipy.signal import lfilter  # slow to import, and a command's --help does without
 
         return np.asarray(lfilter([1.0], [1.0, -self._gamma], rewards[::-1]))[::-1]
+
+    def _forever(self, reward: float) -> float:
+        """The return if a reward came with every step from now on."""
+        if self._gamma == 1:
+            return math.copysign(math.inf, reward) if reward else 0.0
+        return reward / (1 - self._gamma)
 
     def against(self, agent: Agent, parameters: Parameters) -> Calibration | None:
         """The learnt distributions beside these returns; nothing if there are no returns."""
@@ -118,4 +153,6 @@ class Returns:
             spread=float(np.sqrt(variance.mean())),
             scatter=float(np.std(returns - mean)),
             within=float(np.mean((low <= returns) & (returns <= high))),
+            lowest=self._forever(self._rewards_seen[0]),
+            highest=self._forever(self._rewards_seen[1]),
         )

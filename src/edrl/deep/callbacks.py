@@ -213,7 +213,7 @@ class TensorBoard(Callback):
     def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
         self._add(run, "evaluation/", evaluation.row(run.step))
         if evaluation.calibration is not None:
-            self._add(run, "calibration/", vars(evaluation.calibration))
+            self._add(run, "calibration/", evaluation.calibration.row(run.step))
 
     def on_end(self, run: Run) -> None:
         if self._board is not None:

@@ -7,7 +7,6 @@ import csv
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +49,7 @@ class Tables(Callback):
         with _all_or_none(self._out / "evaluations.csv", self._out / "calibration.csv"):
             self.write_row("evaluations.csv", evaluation.row(run.step))
             if evaluation.calibration is not None:
-                found = {"step": run.step, **asdict(evaluation.calibration)}
-                self.write_row("calibration.csv", found)
+                self.write_row("calibration.csv", evaluation.calibration.row(run.step))
         run.state.counters.evaluated = run.step
 
     def write_row(self, name: str, row: Row) -> None:
