@@ -18,7 +18,7 @@ from edrl.deep.networks import network_for
 from edrl.deep.play import Moment
 from edrl.deep.rollout import Rollout, RolloutMemory
 from edrl.deep.run import Run
-from edrl.deep.training import resume, train
+from edrl.deep.training import lengthened, resume, train
 
 T, LANES, ACTIONS = 8, 6, 3
 PARALLEL = {
@@ -178,3 +178,23 @@ def test_the_parallel_preset_trains_minatar(tmp_path: Path) -> None:
     run = train(config, tmp_path / "run")
     rows = (run.out / "evaluations.csv").read_text().splitlines()[1:]
     assert [row.split(",")[:2] for row in rows] == [["1504", "3"], ["3008", "3"]]
+
+
+def test_exploration_may_fall_with_the_learning_rate() -> None:
+    """To its last share over epsilon_steps as ever, and that share falls as the rate does."""
+    config = preset("parallel", steps=1_000, epsilon_steps=100)
+    assert config.epsilon_at(0) == 1.0
+    assert config.epsilon_at(100) == pytest.approx(0.05 * 0.9)
+    assert config.epsilon_at(500) == pytest.approx(0.05 * 0.5)
+    assert config.epsilon_at(2_000) == config.learning_rate_at(2_000) == 0.0
+
+
+def test_the_learning_rate_falls_to_its_floor_and_stays_when_a_run_is_made_longer() -> None:
+    for schedule, half in (("linear", 0.5), ("cosine", 0.5), ("constant", 1.0)):
+        config = Config(steps=1_000, schedule=schedule, schedule_floor=0.2, learning_rate=1e-3)
+        longer = lengthened(config, 3_000)
+        rates = [one.learning_rate_at(step) / 1e-3 for one in (config, longer) for step in (0, 500)]
+        left = 1.0 if schedule == "constant" else 0.2 + 0.8 * half
+        assert rates == pytest.approx([1.0, left, 1.0, left])
+        end = 1.0 if schedule == "constant" else 0.2
+        assert longer.learning_rate_at(2_000) == pytest.approx(1e-3 * end)

@@ -121,6 +121,8 @@ class Config:
     """The share of random actions at the beginning, and at the end of its decay."""
     epsilon_steps: int = 1_000_000
     """How many steps it takes the share of random actions to fall, once learning has begun."""
+    epsilon_follows: bool = False
+    """Whether the share of random actions goes on falling as the learning rate does."""
     evaluate_every: int = 250_000
     """How many steps lie between two evaluations; 0 turns them off."""
     evaluate_steps: int = 125_000
@@ -234,6 +236,8 @@ class Config:
     def epsilon_at(self, step: int) -> float:
         """The share of random actions at a step, which falls linearly once learning has begun."""
         first, last = self.epsilon
+        if self.epsilon_follows:
+            last *= self.learning_rate_at(step) / self.learning_rate
         done = min(1.0, max(0, step - self.learn_after) / max(1, self.epsilon_steps))
         return first + done * (last - first)
 
@@ -363,6 +367,7 @@ _PARALLEL: dict[str, Any] = {
     "envs": 32, "rollout": 32, "epochs": 2, "minibatches": 32, "trace": 0.65, "cut_traces": True, "learn_after": 0,
     "optimiser": "radam", "learning_rate": 5e-4, "schedule": "linear", "adam_epsilon": 1e-8,
     "max_gradient": 10.0, "epsilon": (1.0, 0.05), "epsilon_steps": 1_000_000,
+    "epsilon_follows": True,
     "evaluate_every": 1_000_000, "evaluate_steps": 10_000, "evaluate_episodes": 64,
     "log_every": 100_000, "checkpoint_every": 500_000,
 }  # fmt: skip

@@ -146,6 +146,7 @@ SETTINGS: dict[str, Kind] = {
     "average": Number(0.0, 1.0),
     "epsilon": Pair(0.0, 1.0),
     "epsilon_steps": Count(0),
+    "epsilon_follows": Flag(),
     "evaluate_every": Count(0),
     "evaluate_steps": Count(1),
     "evaluate_episodes": Count(0),
