@@ -30,8 +30,6 @@ def test_the_agent_learns_what_it_learns_alone(
     agent: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     """To the last digit, cut gradients included; and the distributions are those of its returns."""
-    if agent == "iqn" and "rollout" in settings:
-        pytest.skip("iqn learns from a replay memory only")
     given = {**settings, "size": 5 if agent == "er-dqn-naive" else None}
     alone = train(Config(agent=agent, **given), tmp_path / "alone", env=lambda: Probe("both"))
     named = f"{agent}[beside=er-dqn]"

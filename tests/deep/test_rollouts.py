@@ -5,6 +5,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from own_iqn import OwnIQN
 from probes import KINDS, Probe
 from test_train import expected
 
@@ -29,11 +30,11 @@ PARALLEL = {
 
 
 @pytest.mark.parametrize("trace", [0.0, 0.65])
-@pytest.mark.parametrize("agent", ["dqn", "c51", "qr-dqn", "er-dqn", "er-dqn-naive"])
+@pytest.mark.parametrize("agent", ["dqn", "c51", "qr-dqn", "er-dqn", "er-dqn-naive", "iqn"])
 def test_every_agent_solves_the_probes_from_rollouts(
     agent: str, trace: float, tmp_path: Path
 ) -> None:
-    size = {"dqn": None, "c51": 41}.get(agent, 5)
+    size = {"dqn": None, "c51": 41, "iqn": 8}.get(agent, 5)
     for kind in KINDS if agent == "er-dqn" else ("delayed", "both"):
         config = Config(agent=agent, size=size, trace=trace, **PARALLEL)
         run = train(config, tmp_path / kind, env=lambda kind=kind: Probe(kind))
@@ -129,9 +130,8 @@ def test_a_truncated_step_is_bootstrapped_from_its_own_last_observation() -> Non
 
 
 def test_agents_without_targets_are_refused(tmp_path: Path) -> None:
-    config = Config(agent="iqn", **PARALLEL)
-    with pytest.raises(ValueError, match=r"trace must.*replay memory.*IQN"):
-        train(config, tmp_path / "run", env=lambda: Probe("both"))
+    with pytest.raises(ValueError, match=r"trace must.*replay memory.*OwnIQN"):
+        train(Config(**PARALLEL), tmp_path / "run", agent=OwnIQN, env=lambda: Probe("both"))
 
 
 def test_a_run_in_an_environment_that_cannot_be_restored_goes_on(tmp_path: Path) -> None:

@@ -350,11 +350,14 @@ def _made(name: str, make: Any, size: int | None) -> Any:
 
 
 _CLASSIC: dict[str, Any] = {
-    "env": "CartPole-v1", "network": "mlp", "steps": 50_000, "replay": 50_000,
-    "learn_after": 1_000, "update_every": 4, "target_every": 100, "batch": 128,
-    "learning_rate": 1e-3, "adam_epsilon": 1e-8, "epsilon": (1.0, 0.02), "epsilon_steps": 5_000,
-    "evaluate_every": 10_000, "evaluate_steps": 5_000, "log_every": 500,
-    "checkpoint_every": 10_000, "support": (0.0, 100.0),
+    "env": "CartPole-v1", "network": "mlp", "layer_norm": True, "steps": 200_000, "envs": 16,
+    "rollout": 32, "epochs": 2, "minibatches": 8, "trace": 0.9, "cut_traces": True,
+    "optimiser": "radam", "learning_rate": 1e-3, "schedule": "linear", "adam_epsilon": 1e-8,
+    "max_gradient": 10.0, "epsilon": (1.0, 0.02), "epsilon_steps": 20_000, "epsilon_follows": True,
+    "evaluate_every": 40_000, "evaluate_steps": 10_000, "evaluate_episodes": 20,
+    "log_every": 2_000, "checkpoint_every": 40_000, "support": (0.0, 100.0),
+    # With --rollout 0, from a replay memory:
+    "replay": 50_000, "learn_after": 1_000, "update_every": 4, "target_every": 500, "batch": 128,
 }  # fmt: skip
 _MINATAR: dict[str, Any] = {
     "env": "minatar/breakout", "network": "minatar", "steps": 5_000_000, "replay": 100_000,

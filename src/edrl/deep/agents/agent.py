@@ -84,7 +84,7 @@ class Agent(eqx.Module):
         Agents that mix returns of several lengths, or learn without replay memory, write this and
         `fit`.
         """
-        right = "it must be left at 1, with a replay memory and without cut_traces"
+        right = "it must be 1, without cut_traces and with a replay memory (rollout 0)"
         raise fail("trace", self.trace, f"{right}: {type(self).__name__} has no `targets`")
 
     def traces(self, rollout: Rollout, best: Int[Array, "T lane"]) -> Float[Array, "T lane"]:

@@ -3,15 +3,16 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from edrl.core.families import HuberQuantiles
+from edrl.core.families import HuberQuantiles, Quantiles
+from edrl.core.lambda_returns import lambda_returns
 from edrl.core.particles import Particles
 from edrl.deep.agents.agent import Agent, of_actions, shared_settings
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, observation_shape
 from edrl.deep.networks import Network, dense_layer, network_for
-from edrl.deep.rollout import Batch
+from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import AnyArray, Key, Losses, Observations, Parameters
 
 
@@ -71,3 +72,33 @@ class IQN(Agent):
         returns = Particles(after).push(batch.returns, batch.discounts)
         values = of_actions(self.quantiles(parameters, batch.observations, taus), batch.actions)
         return HuberQuantiles(taus).loss(values, jax.lax.stop_gradient(returns)) / self.samples
+
+    def targets(self, parameters: Parameters, rollout: Rollout, key: Key) -> Particles:
+        """Lambda-returns of samples: those of a mixture are kept as its quantiles."""
+
+        def row(
+            given: tuple[Observations, Key],
+        ) -> tuple[Float[Array, "lane n"], Int[Array, " lane"]]:
+            observations, key = given
+            choice, levels = jax.random.split(key)
+            best = jnp.argmax(self.action_values(parameters, observations, choice), axis=-1)
+            taus = jax.random.uniform(levels, (len(observations), self.samples))
+            values = of_actions(self.quantiles(parameters, observations, taus), best)
+            return jnp.sort(values, axis=-1), best
+
+        keys = jax.random.split(key, len(rollout.actions))
+        bootstraps, best = jax.lax.map(row, (jnp.asarray(rollout.next_observations), keys))
+        family, traces = Quantiles(self.samples), self.traces(rollout, best)
+        return lambda_returns(family, bootstraps, rollout.rewards, rollout.discounts, traces)
+
+    def fit(
+        self,
+        parameters: Parameters,
+        observations: Observations,
+        actions: Int[AnyArray, " batch"],
+        targets: Particles,
+        key: Key,
+    ) -> Losses:
+        taus = jax.random.uniform(key, (len(actions), self.samples))
+        values = of_actions(self.quantiles(parameters, observations, taus), actions)
+        return HuberQuantiles(taus).loss(values, targets) / self.samples
