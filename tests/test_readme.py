@@ -107,8 +107,8 @@ def test_imputation_from_noise_is_as_it_was_measured() -> None:
     assert noise_table(result) in (ROOT / "docs/exact-imputation.md").read_text(encoding="utf-8")
 
 
-RESULTS = sorted(
-    path.stem for path in (ROOT / "docs/results").glob("*.md") if path.stem != "README"
+RESULTS = sorted(  # a page is written before its study runs, and has no tables until then
+    path.stem for path in (ROOT / "docs/results").glob("*.md") if path.with_suffix("").is_dir()
 )
 assert len(RESULTS) >= 3
 

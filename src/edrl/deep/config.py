@@ -362,6 +362,7 @@ _CLASSIC: dict[str, Any] = {
 _MINATAR: dict[str, Any] = {
     "env": "minatar/breakout", "network": "minatar", "steps": 5_000_000, "replay": 100_000,
     "learn_after": 5_000, "update_every": 1, "target_every": 1_000, "learning_rate": 2.5e-4,
+    "adam_epsilon": 1e-8,
     "epsilon": (1.0, 0.1), "epsilon_steps": 100_000, "evaluate_every": 100_000,
     "evaluate_steps": 10_000, "checkpoint_every": 100_000,
 }  # fmt: skip
