@@ -54,9 +54,9 @@ class Estimate:
 
 def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> Estimate:
     """For what is left of all the runs of a study, `jobs` at a time."""
-    left = [run for run in runs if not finished(study / run.name, run.config)]
+    left = unfinished(study, runs)
     speeds = _speeds(study, runs, left, threads)
-    steps = [max(0, run.config.steps - steps_done(study / run.name)) for run in left]
+    steps = [_steps_left(study, run) for run in left]
     seconds = [count / speeds[run.config.variant] for run, count in zip(left, steps, strict=True)]
     sizes = [sizes_of(kind_of(run.config)) for run in left]
     return Estimate(
@@ -67,6 +67,15 @@ def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> E
         memory=max((size.memory for size in sizes), default=0.0),
         speeds=speeds,
     )
+
+
+def unfinished(study: Path, runs: Sequence[Planned]) -> list[Planned]:
+    """The runs of which something is left to do."""
+    return [run for run in runs if not finished(study / run.name, run.config)]
+
+
+def _steps_left(study: Path, run: Planned) -> int:
+    return max(0, run.config.steps - steps_done(study / run.name))
 
 
 def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
@@ -100,9 +109,8 @@ def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
     # On disk the older checkpoint needs what has left the memory since, while the next one is being
     # written.
     stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
-    remembered = min(
-        config.replay, 2 * config.steps
-    )  # the last frame of an episode is an entry, too
+    # The last frame of an episode is an entry, too.
+    remembered = min(config.replay, 2 * config.steps)
     return Sizes(_PROCESS + remembered * frame, stored * frame + (KEPT + 1) * parameters)
 
 
@@ -126,19 +134,21 @@ def _speeds(
     """
     speeds: dict[Variant, float] = {}
     for run in left:
-        agent = run.config.variant
+        agent, config = run.config.variant, run.config
         if agent not in speeds:
-            measured = _speed_so_far(study, [one for one in runs if one.config.variant == agent])
-            speeds[agent] = measured or measured_speed(run.config, threads) / _played(run.config)
+            so_far = _speed_so_far(study, runs, agent)
+            speeds[agent] = so_far or measured_speed(config, threads) / _played(config)
     return speeds
 
 
-def _speed_so_far(study: Path, runs: Sequence[Planned]) -> float:
+def _speed_so_far(study: Path, runs: Sequence[Planned], agent: Variant) -> float:
     """Steps a second since learning began, before which a run is far faster; 0 if none has."""
-    timed = [timing_of(study / run.name, run.config.learn_after) for run in runs]
-    found = [timing for timing in timed if timing is not None]
-    seconds = sum(timing.seconds for timing in found)
-    return sum(timing.steps for timing in found) / seconds if found else 0.0
+    steps, seconds = 0, 0.0
+    for run in filter(lambda run: run.config.variant == agent, runs):
+        timing = timing_of(study / run.name, run.config.learn_after)
+        if timing is not None:
+            steps, seconds = steps + timing.steps, seconds + timing.seconds
+    return steps / seconds if seconds else 0.0
 
 
 def _played(config: Config) -> float:
@@ -146,7 +156,9 @@ def _played(config: Config) -> float:
 
     They are taken to last as long.
     """
-    return 1 + (config.evaluate_steps / config.evaluate_every if config.evaluate_every else 0.0)
+    if not config.evaluate_every:
+        return 1.0
+    return 1 + config.evaluate_steps / config.evaluate_every
 
 
 def measured_speed(config: Config, threads: int) -> float:

@@ -40,20 +40,25 @@ def is_locked(path: Path) -> bool:
 
 def _lock(file: IO[str], path: Path, patience: float) -> None:
     until = time.monotonic() + patience
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() >= until:
-                raise Taken(f"{path} is locked: somebody else is at work there") from error
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
-                raise
-            right = (
-                "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose"
-                " another directory"
-            )
-            raise OSError(
-                error.errno, f"the file system of {path} does not lock files: {right}"
-            ) from error
+    while not _got(file, path):
+        if time.monotonic() >= until:
+            raise Taken(f"{path} is locked: somebody else is at work there")
         time.sleep(0.2)
+
+
+def _got(file: IO[str], path: Path) -> bool:
+    """Lock the file, unless somebody else has."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
+        right = (
+            "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose"
+            " another directory"
+        )
+        text = f"the file system of {path} does not lock files: {right}"
+        raise OSError(error.errno, text) from error
+    return True

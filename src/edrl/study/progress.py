@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edrl.deep.checkpoint import is_finished
 from edrl.deep.config import Config, read_config
-from edrl.study.tables import Table
+from edrl.study.tables import Table, from_rows
 
 _TAIL = 4096  # bytes, in which there is a whole row
 
@@ -57,24 +57,24 @@ def last_row(path: Path) -> dict[str, str]:
 
 def numbers(path: Path, names: tuple[str, ...]) -> Table:
     """Columns of numbers. A line that was cut short, by a kill or a full disk, is left out."""
-    columns: Table = {name: [] for name in names}
+    rows = [_entries(row, names) for row in _whole_lines(path)]
+    return from_rows(names, filter(None, rows))
+
+
+def _whole_lines(path: Path) -> list[dict[str | None, str | None]]:
+    """The rows of a CSV file up to its last line break; none if there is no file."""
     if not path.exists():
-        return columns
+        return []
     with path.open(newline="", encoding="utf-8") as file:
-        whole = [line for line in file if line.endswith("\n")]
-    head, *rows = csv.reader(whole) if whole else [[]]
-    for row in rows:
-        entries = _entries(head, row, names)
-        for name, entry in zip(names, entries, strict=False):
-            columns[name].append(entry)
-    return columns
+        return list(csv.DictReader(line for line in file if line.endswith("\n")))
 
 
-def _entries(head: list[str], row: list[str], names: tuple[str, ...]) -> list[float]:
-    """The numbers of a row; none if it is not whole."""
-    cells = dict(zip(head, row, strict=False))
+def _entries(row: dict[str | None, str | None], names: tuple[str, ...]) -> list[float]:
+    """The numbers of a row; none if it has more or fewer cells than the header."""
+    if None in row or None in row.values():
+        return []
     try:
-        return [float(cells[name]) for name in names] if len(row) == len(head) else []
+        return [float(row[name] or "") for name in names]
     except (KeyError, ValueError):
         return []
 

@@ -31,6 +31,10 @@ class _Stretch:
     end: int
     seconds: float
 
+    def reaches_into(self, step: int) -> bool:
+        """Whether some of it lies before a step."""
+        return self.start < step or self.end <= step
+
     def until(self, step: int) -> "_Stretch":
         """The part of it before a step, the time shared evenly."""
         if self.end <= step:
@@ -42,11 +46,16 @@ class _Stretch:
 def timing_of(out: Path, after: int = 0) -> Timing | None:
     """The timing of what a run did from the step `after` on; None if nothing was timed."""
     stretches = _stretches(out)
-    kept = [stretch for stretch in stretches if stretch.start >= after]
-    seconds = sum(stretch.seconds for stretch in kept)
-    steps = sum(stretch.end - stretch.start for stretch in kept)
-    twice = seconds_spent(out) - sum(stretch.seconds for stretch in stretches)
-    return Timing(steps, seconds, twice) if steps > 0 and seconds > 0 else None
+    timed = [stretch for stretch in stretches if stretch.start >= after]
+    seconds = _total_seconds(timed)
+    steps = sum(stretch.end - stretch.start for stretch in timed)
+    if not (steps > 0 and seconds > 0):
+        return None
+    return Timing(steps, seconds, seconds_spent(out) - _total_seconds(stretches))
+
+
+def _total_seconds(stretches: list[_Stretch]) -> float:
+    return sum(stretch.seconds for stretch in stretches)
 
 
 def seconds_spent(out: Path) -> float:
@@ -59,11 +68,7 @@ def _stretches(out: Path) -> list[_Stretch]:
     rows, kept, at = _rows(out), list[_Stretch](), 0
     for step, seconds in zip(map(int, rows["step"]), rows["seconds"], strict=True):
         if step < at:  # it was killed: what came after its checkpoint is to be done again
-            kept = [
-                stretch.until(step)
-                for stretch in kept
-                if stretch.start < step or stretch.end <= step
-            ]
+            kept = [stretch.until(step) for stretch in kept if stretch.reaches_into(step)]
         kept.append(_Stretch(min(at, step), step, seconds))
         at = step
     return kept
