@@ -51,9 +51,8 @@ class Report:
         if report.aggregates["agent"]:
             console.print(_table(report.aggregates))
         for warning in report.warnings:
-            console.print(
-                Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow"), soft_wrap=True
-            )
+            text = Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow")
+            console.print(text, soft_wrap=True)
         console.print(f"The page: {report.page.resolve()}", soft_wrap=True, highlight=False)
         return 0
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edrl.cli.driver import Driver, attempt
+from edrl.cli.driver import Driver, attempt, is_evaluated
 from edrl.core.check import fail
 from edrl.deep.config import PresetName
 from edrl.study.plan import Planned, parse_settings, plan
@@ -70,14 +70,7 @@ class Search:
             return status
         found = scores(self.out, runs, variation)
         write_csv(self.out / "search.csv", found)
-        chosen = best(found)
-        console.print(_table(found, variation))
-        for agent in variation.at_the_end(chosen):
-            text = f"{agent}: no value beyond {chosen[agent]} was tried, and it may be better."
-            console.print(Text(text, style="yellow"))
-        agents = [variation.chosen(agent, value) for agent, value in chosen.items()]
-        text = f"For the study: --agents {shlex.join(agents)}"
-        console.print(Text(text), soft_wrap=True)
+        _conclude(console, found, variation)
         return 0
 
     def _plan(self, variation: Variation) -> list[Planned]:
@@ -87,10 +80,22 @@ class Search:
         agents = variation.applied(self.agents)
         runs = plan(self.games, agents, self.seeds, self.preset, settings, self.first_seed)
         for run in runs:
-            if not 0 < run.config.evaluate_every <= run.config.steps:
+            if not is_evaluated(run.config):
                 right = "what has no evaluation cannot be compared"
                 raise fail("evaluate_every", run.config.evaluate_every, right)
         return runs
+
+
+def _conclude(console: Console, found: Rows, variation: Variation) -> None:
+    """Show the scores, and which agents to take for a study."""
+    chosen = best(found)
+    console.print(_table(found, variation))
+    for agent in variation.at_the_end(chosen):
+        text = f"{agent}: no value beyond {chosen[agent]} was tried, and it may be better."
+        console.print(Text(text, style="yellow"))
+    agents = [variation.chosen(agent, value) for agent, value in chosen.items()]
+    text = f"For the study: --agents {shlex.join(agents)}"
+    console.print(Text(text), soft_wrap=True)
 
 
 def _table(found: Rows, variation: Variation) -> Table:
