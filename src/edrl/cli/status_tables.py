@@ -81,5 +81,5 @@ def _cell(statuses: Sequence[RunStatus]) -> Text:
     if not statuses:
         return Text("")
     number = count_states(statuses)
-    state = next(state for state in _WORST_FIRST if number[state])
+    state: State = next(state for state in _WORST_FIRST if number[state])
     return Text(f"{number['done']} of {number.total()}", style=_COLOURS[state])

@@ -29,7 +29,8 @@ from edrl.tabular.bellman import exact_backup, reward_moments, solve_moments
 from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import garnet
-from edrl.theory.closedness import Functions, bellman_closed
+from edrl.theory.closedness import bellman_closed
+from edrl.theory.witness import Functions
 
 GAMMA, ORDERS = 0.9, 6
 SUPPORTS = {

@@ -173,6 +173,11 @@ def shades(colour: str, count: int) -> list[tuple[float, float, float]]:
     return [tuple(1 - (1 - full) * weight) for weight in np.linspace(0.35, 1.0, count)]
 
 
+def look_of(name: str) -> Options:
+    """The colour and the marker of an algorithm, for `plot`."""
+    return {"color": COLOURS[name], "marker": MARKERS[name]}
+
+
 def stems(axes: Axes, atoms: np.ndarray, probs: np.ndarray, colour: str, label: str) -> None:
     """Atoms as vertical lines, as high as their probabilities."""
     axes.vlines(atoms, 0, probs, color=colour, linewidth=1.8, label=label)

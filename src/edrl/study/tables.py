@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -75,6 +75,15 @@ def grouped(rows: Table, *names: str) -> dict[tuple[Any, ...], Columns]:
 
 def _taken(columns: Columns, places: list[int]) -> Columns:
     return {name: column[places] for name, column in columns.items()}
+
+
+def summarised(
+    rows: Mapping[str, Any], by: str, column: str, how: Callable[[np.ndarray], Any]
+) -> Columns:
+    """The distinct entries of one column, in order, and what `how` makes of another for each."""
+    keys, entries = np.asarray(rows[by]), np.asarray(rows[column])
+    distinct = np.unique(keys)
+    return {by: distinct, column: np.array([how(entries[keys == key]) for key in distinct])}
 
 
 def write_csv(path: Path, rows: Table) -> None:
