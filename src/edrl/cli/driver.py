@@ -34,7 +34,7 @@ _SECONDS = 2.0  # between two looks at the runs
 
 
 def attempt(console: Console, command: Callable[[], int]) -> int:
-    """The exit status of a command that runs a study; what keeps it from its end is said."""
+    """Run a command, show the error that stops it, and return the exit status."""
     try:
         return command()
     except (KeyboardInterrupt, SystemExit) as stop:  # the latter is SIGTERM's, if Ray is there

@@ -1,4 +1,4 @@
-"""`edrl reproduce`."""
+"""`edrl reproduce`: the paper's experiments, run again."""
 
 import os
 from collections.abc import Mapping

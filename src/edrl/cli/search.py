@@ -41,19 +41,18 @@ class Search:
     seeds: int = 2
     """How many seeds each value is tried with."""
     first_seed: int = 100
-    """The first seed. It must not be one of the study's own, whose scores would then be those
-    that were chosen for being high."""
+    """The first seed. Use other seeds than the study's own: a setting that was chosen for high
+    scores with some seeds looks too good with them."""
     preset: PresetName = "paper"
     """Where the settings come from: paper (Atari), minatar, classic or quick."""
     set: tuple[str, ...] = ()
-    """Other settings for all agents: NAME=VALUE."""
+    """Settings that replace the preset's for all agents: NAME=VALUE."""
     jobs: int | None = None
-    """How many runs this machine works on at once; as many as it has cores and memory for by
-    default."""
+    """How many runs this machine works on at once. By default its cores and memory decide."""
     cpus: int = 1
     """How many CPUs, and so threads, a run uses."""
     gpus: float = 0.0
-    """With --ray: how many GPUs a run uses."""
+    """How many GPUs a run uses, with --ray. Several runs can share one."""
     ray: str | None = None
     """Run on Ray: the address of a cluster, `auto` on one of its nodes, or `local`."""
 
@@ -81,7 +80,7 @@ class Search:
         runs = plan(self.games, agents, self.seeds, self.preset, settings, self.first_seed)
         for run in runs:
             if not is_evaluated(run.config):
-                right = "what has no evaluation cannot be compared"
+                right = "a run that is never evaluated cannot be compared"
                 raise fail("evaluate_every", run.config.evaluate_every, right)
         return runs
 

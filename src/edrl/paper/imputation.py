@@ -134,7 +134,7 @@ def _means(rows: int) -> Table:
 
 @jax.jit
 def _impute(family: Expectiles, values: jax.Array) -> Particles:
-    """Compiled once for a size, whoever asks for it."""
+    """Impute; all calls with one size share a compilation."""
     imputed: Particles = family.impute(values)
     return imputed
 

@@ -23,7 +23,7 @@ def find_part(name: str) -> Experiment:
 
 
 def find_parts(names: Iterable[str]) -> dict[str, Experiment]:
-    """Parts by the names that they give themselves, of which no two may be the same."""
+    """Parts by the names that they give themselves. No two may have the same name."""
     found: dict[str, Experiment] = {}
     for name in names:
         experiment = find_part(name)

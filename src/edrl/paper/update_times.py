@@ -35,8 +35,10 @@ def random_values(family: Expectiles, rows: int, seed: int) -> np.ndarray:
 
 
 def measure() -> Table:
-    """Seconds of one update by QR-DQN and by ER-DQN with exact imputation, and of SciPy's solves
-    for one minibatch of eleven expectiles with noise, such as a network puts out."""
+    """Seconds of one update by QR-DQN and by ER-DQN with exact imputation, and of SciPy's solves.
+
+    SciPy imputes a minibatch of eleven expectiles with noise, such as a network puts out.
+    """
     rng, family = np.random.default_rng(0), Expectiles(11)
     batch = _random_batch(rng)
     clean = random_values(family, _BATCH, seed=1)

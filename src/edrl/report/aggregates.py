@@ -50,7 +50,7 @@ def median(scores: Scores) -> np.ndarray:
 
 
 def interquartile_mean(scores: Scores) -> np.ndarray:
-    """The mean of the middle half of all runs, whatever their game."""
+    """The mean of the middle half of all runs, of all games together."""
     runs = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = runs.shape[-1] // 4
     return np.asarray(runs[..., cut : runs.shape[-1] - cut].mean(axis=-1))
@@ -59,7 +59,7 @@ def interquartile_mean(scores: Scores) -> np.ndarray:
 def optimality_gap(scores: Scores, threshold: float = 1.0) -> np.ndarray:
     """How far scores are below the threshold, on average.
 
-    What is above it does not make up for what is below.
+    Scores above the threshold do not make up for scores below it.
     """
     gaps = [np.maximum(threshold - game, 0.0).mean(axis=-1) for game in scores]
     return np.asarray(np.mean(gaps, axis=0))
@@ -83,7 +83,7 @@ def estimate(measure: Callable[[Scores], np.ndarray], scores: Scores, seed: int 
 
 
 def resampled(scores: Scores, seed: int = 0) -> list[np.ndarray]:
-    """Each game's scores drawn with replacement from that game's own, [RESAMPLES, seeds]."""
+    """Scores drawn with replacement within each game, [RESAMPLES, seeds]."""
     rng = np.random.default_rng(seed)
     return [game[_drawn(rng, len(game))] for game in scores]
 
@@ -137,7 +137,7 @@ def _with_interval(value: float, drawn: np.ndarray) -> Estimate:
 def mean_curve(curves: np.ndarray, seed: int = 0) -> Band:
     """The mean over seeds of curves [seeds, steps].
 
-    A seed that did not come so far is nan there and does not count.
+    A seed that has not reached a step is nan there and does not count.
     """
     value, low, high = np.full((3, curves.shape[1]), np.nan)
     there = ~np.isnan(curves)

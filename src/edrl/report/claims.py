@@ -36,8 +36,10 @@ class Limit:
         return self.at_most is None or value <= self.at_most
 
     def margin(self, value: float) -> float:
-        """By which factor the number clears the limit: above 1 if it holds, NaN where a factor
-        means nothing."""
+        """The factor by which the number clears the limit, which is above 1 if the claim holds.
+
+        It is NaN where a factor means nothing.
+        """
         if math.isnan(value):
             return math.nan
         factors = []
@@ -97,7 +99,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """What a reader is told."""
+        """The verdict in words."""
         if self.holds:
             return "holds" if self.kind == "evidence" else "checks"
         return "does not hold" if self.note else "FAILS"

@@ -75,15 +75,14 @@ class Figure:
 
     @property
     def width(self) -> int:
-        """In pixels: a figure of 11 inches fills the page, so that text is the same size in all
-        of them."""
+        """The width in pixels. A figure of 11 inches fills the page, so all texts have one size."""
         points = re.search(rb'<svg [^>]*?width="([\d.]+)pt"', self.svg, re.DOTALL)
         return 940 if points is None else round(float(points.group(1)) / 72 * 86)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """An entry of a table that stands out, or stands back."""
+    """An entry of a table, which may be bold or soft."""
 
     text: str
     best: bool = False
@@ -126,7 +125,7 @@ def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
 
 
 def summary(text: str, bad: bool) -> str:
-    """What a reader should see first: good news, or not."""
+    """The paragraph that a reader sees first, in the colour of good or of bad news."""
     kind = "summary fails" if bad else "summary"
     return f'<p class="{kind}">{html.escape(text)}</p>'
 
@@ -137,7 +136,7 @@ def note(text: str) -> str:
 
 
 def details(title: str, content: str) -> str:
-    """What is shown if a reader asks for it."""
+    """A part of the page that is folded until a reader opens it."""
     return f"<details><summary>{title}</summary>{content}</details>"
 
 
@@ -184,7 +183,7 @@ def table(
 ) -> str:
     """A table of text.
 
-    One of many `numbers`, or of long rows, scrolls by itself so that the page does not.
+    A table of many `numbers`, or of long rows, scrolls by itself, so that the page does not.
     """
     heads = _row(head, "th")
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)

@@ -114,7 +114,7 @@ def _improvement(study: Study) -> Table:
 
 
 def _curves(study: Study) -> Table:
-    """The mean evaluation over all seeds that came so far, unfinished runs among them."""
+    """The mean evaluation over all seeds that reached a step, with those of unfinished runs."""
     rows: list[tuple[object, ...]] = []
     for pair, runs in _by_game_and_agent(study, study.evaluated).items():
         rows += [(*pair, *row) for row in _curve(runs)]

@@ -52,7 +52,7 @@ def _gaps(study: Study) -> list[str]:
 
 
 def _missing_seeds(study: Study) -> dict[tuple[str, str], list[str]]:
-    """By game and agent."""
+    """The seeds of missing runs, by game and agent."""
     found = defaultdict(list)
     for agent, env, seed in study.missing:
         found[env, agent].append(str(seed))
@@ -60,7 +60,7 @@ def _missing_seeds(study: Study) -> dict[tuple[str, str], list[str]]:
 
 
 def _unfinished_seeds(study: Study) -> dict[tuple[str, str], list[str]]:
-    """By game and agent, with how far each has come."""
+    """The seeds of unfinished runs and how far each has come, by game and agent."""
     found = defaultdict(list)
     for run in study.unfinished:
         text = f"seed {run.config.seed} at {run.reached:,} of {run.planned:,} steps"
@@ -112,7 +112,7 @@ def _listed(entry: object) -> str:
 
 
 def _settings(study: Study) -> list[str]:
-    """Those in which agents differ side by side, the rest in one list."""
+    """The settings in which agents differ, side by side, and a list of all others."""
     records = {run.agent: run.record for run in study.runs}
     agents = [agent for agent in study.agents if agent in records]
     names = sorted(set(chain.from_iterable(record.values for record in records.values())))
@@ -147,5 +147,5 @@ def _value(record: Record, name: str) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """3 runs, 1 run."""
+    """A number with its noun: 3 runs, 1 run."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -152,9 +152,9 @@ def improvement_pairs(rows: Table, looks: Looks) -> Drawing:
 
 
 def _pairs(agents: list[str], looks: Looks) -> list[tuple[str, str]]:
-    """The questions between agents, variants of one against each other, and what none names.
+    """The pairs to compare: those of `QUESTIONS`, variants of one agent, and all other agents.
 
-    The first variant of an agent answers for it.
+    The first variant of an agent stands for it in questions.
     """
     first: dict[str, str] = {}
     for agent in agents:
@@ -226,7 +226,7 @@ def curves(rows: Table, looks: Looks, expected: dict[tuple[str, str], int]) -> D
 
 
 def _short(score: float) -> str:
-    """20k and 1.2M, but 0.05."""
+    """A score in few letters: 20k, 1.2M or 0.05."""
     return EngFormatter(sep="")(score) if abs(score) >= 1000 else f"{score:g}"
 
 
@@ -269,7 +269,7 @@ def sample_efficiency(rows: Table, looks: Looks, expected: dict[str, int]) -> Dr
 def calibration(rows: Table, looks: Looks) -> Drawing:
     """One panel a game, one row an agent, one mark a run.
 
-    What learns a mean alone has no spread, and is left out.
+    An agent that learns the mean alone has no spread and is left out.
     """
     shown = [agent for agent in agents_in(rows, looks) if select(rows, agent=agent)["spread"].any()]
     games = list(dict.fromkeys(rows["env"]))
@@ -310,12 +310,12 @@ def _spread_over_scatter(rows: Columns) -> np.ndarray:
 
 
 def _two_and_five(number: float, _: int) -> str:
-    """2, 5, 20, 50, ... and their like below 1; nothing for what lies between."""
+    """The label of a tick: 2, 5, 20, 0.5 and so on; the numbers between them have none."""
     return f"{number:g}" if f"{number:e}"[0] in "25" else ""
 
 
 def _legend_outside(figure: Figure, agents: list[str], looks: Looks, columns: int = 3) -> None:
-    """Above the panels, where it covers no curve."""
+    """Put a legend above the panels, where it covers no curve."""
     handles = []
     for agent in agents:
         handles.append(Line2D([], [], color=looks[agent].colour, linewidth=3, label=agent))

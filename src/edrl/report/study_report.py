@@ -30,7 +30,7 @@ td:first-child { overflow-wrap: normal; }
 
 @dataclass(frozen=True)
 class Report:
-    """What a report came to."""
+    """A report that has been written."""
 
     page: Path
     study: Study

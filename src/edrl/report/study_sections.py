@@ -62,8 +62,8 @@ def _aggregate_scores(study: Study, tables: Tables, show: Show) -> list[str]:
         _aggregate_table(tables["aggregates"]),
         show("aggregates"),
         '<p class="soft">The interquartile mean (IQM) is the mean of the middle half of all runs,'
-        " whatever their game; mean and median are over games, of each game's mean over seeds; the"
-        " optimality gap is how far scores are below 1 on average, where less is better.</p>",
+        " of all games together. Mean and median are over games, of each game's mean over seeds. The"
+        " optimality gap is how far scores are below 1 on average: less is better.</p>",
         *about,
         _data("aggregates", "normalisation"),
     ]
@@ -220,7 +220,7 @@ def _maxima(study: Study, tables: Tables) -> list[str]:
 
 
 def _paper_rows(study: Study) -> dict[str, dict[str, float]]:
-    """Of the Atari games in the study: the paper's row of each."""
+    """The paper's row of each Atari game in the study."""
     return {row["game"]: row for row in rows_of(atari57.games()) if row["game"] in study.games}
 
 
@@ -237,7 +237,7 @@ def _score_table(study: Study, rows: Table, kind: str) -> str:
 
 
 def _own_scores(study: Study, rows: Table, env: str, kind: str) -> list[page.Cell]:
-    """What the report's agents came to in a game; the best is bold."""
+    """The scores of the report's agents in a game; the best is bold."""
     most = max(rows["seeds"], default=1)
     best = max(select(rows, env=env)[kind], default=math.nan)
     cells = []
@@ -278,7 +278,7 @@ def _soft_score(score: float | None) -> page.Cell:
 
 
 def _score(number: float, like: float | None = None) -> str:
-    """With as many digits as one can use; an error with as many as its score."""
+    """A score with as many digits as are useful; an error has as many as its score."""
     size = abs(number if like is None else like)
     if size >= 1e4:
         return f"{number:,.0f}"
@@ -288,7 +288,7 @@ def _score(number: float, like: float | None = None) -> str:
 def _speed(study: Study, tables: Tables) -> list[str]:
     rows = tables["speed"]
     if not rows["agent"]:
-        return ["<p>Absent: no run has a timing.csv.</p>"]
+        return ["<p>No run has a timing.csv.</p>"]
     lines = []
     for agent in study.agents:
         found = select(rows, agent=agent)

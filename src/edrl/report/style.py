@@ -148,7 +148,7 @@ Options: TypeAlias = dict[str, Any]
 
 
 def applied() -> AbstractContextManager[None]:
-    """Within it all that is drawn and saved has the style."""
+    """A context in which figures are drawn and saved in the style."""
     return matplotlib.rc_context(_STYLE)
 
 

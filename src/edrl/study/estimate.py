@@ -53,7 +53,7 @@ class Estimate:
 
 
 def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> Estimate:
-    """For what is left of all the runs of a study, `jobs` at a time."""
+    """Estimate what the unfinished runs of a study take, if `jobs` of them run at a time."""
     left = unfinished(study, runs)
     speeds = _speeds(study, runs, left, threads)
     steps = [_steps_left(study, run) for run in left]
@@ -70,7 +70,7 @@ def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> E
 
 
 def unfinished(study: Path, runs: Sequence[Planned]) -> list[Planned]:
-    """The runs of which something is left to do."""
+    """The runs that are not finished."""
     return [run for run in runs if not finished(study / run.name, run.config)]
 
 
@@ -79,7 +79,7 @@ def _steps_left(study: Path, run: Planned) -> int:
 
 
 def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
-    """How long it takes if each in turn begins as soon as one of `jobs` places is free."""
+    """The time that all take if each begins as soon as one of `jobs` places is free."""
     ends = [0.0] * jobs
     for duration in durations:
         heapq.heappush(ends, heapq.heappop(ends) + duration)
@@ -88,7 +88,7 @@ def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
 
 @functools.cache
 def sizes_of(config: Config) -> Sizes:
-    """Of one run: replay memory in main memory and on disk, and the checkpoints that are kept."""
+    """The bytes that one run needs: for its replay memory and for the checkpoints that are kept."""
     environment = make(config.env, seed=0)
     sizes = sizes_with(config, environment, build_agent(config, environment))
     environment.close()
@@ -96,7 +96,7 @@ def sizes_of(config: Config) -> Sizes:
 
 
 def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
-    """Of one run, whose environment and agent are there already."""
+    """The bytes that one run needs, if its environment and agent have been built already."""
     pixels = int(np.prod(environment.frame_shape))
     frame = pixels * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
     optimiser = optimiser_for(config, agent)
@@ -115,13 +115,13 @@ def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
 
 
 def fitting_jobs(runs: Sequence[Planned], threads: int) -> int:
-    """How many runs at once this machine has the cores and the memory for."""
+    """How many runs can work at once with the cores and the memory of this machine."""
     largest = max(sizes_of(kind_of(run.config)).memory for run in runs)
     return max(1, int(min(core_count() // threads, 0.9 * free_memory() / largest)))
 
 
 def kind_of(config: Config) -> Config:
-    """What runs that differ in their seeds have in common."""
+    """The config with one seed for all: runs that differ in their seeds alone are of one kind."""
     return dataclasses.replace(config, seed=0)
 
 
@@ -130,7 +130,7 @@ def _speeds(
 ) -> dict[Variant, float]:
     """Steps of training a second, evaluations included, for each agent that has runs left.
 
-    They are those of its runs that have come to learn, or else measured now.
+    Runs that have begun to learn tell the speed. Where there is none, it is measured now.
     """
     speeds: dict[Variant, float] = {}
     for run in left:
@@ -142,7 +142,10 @@ def _speeds(
 
 
 def _speed_so_far(study: Path, runs: Sequence[Planned], agent: Variant) -> float:
-    """Steps a second since learning began, before which a run is far faster; 0 if none has."""
+    """Steps a second since learning began; 0 if no run has begun to learn.
+
+    Before that a run is far faster.
+    """
     steps, seconds = 0, 0.0
     for run in filter(lambda run: run.config.variant == agent, runs):
         timing = timing_of(study / run.name, run.config.learn_after)
@@ -152,9 +155,9 @@ def _speed_so_far(study: Path, runs: Sequence[Planned], agent: Variant) -> float
 
 
 def _played(config: Config) -> float:
-    """Steps for each one of training, those of evaluations included.
+    """How many steps are played for each step of training, evaluations included.
 
-    They are taken to last as long.
+    A step of an evaluation is taken to last as long as one of training.
     """
     if not config.evaluate_every:
         return 1.0
@@ -162,7 +165,7 @@ def _played(config: Config) -> float:
 
 
 def measured_speed(config: Config, threads: int) -> float:
-    """Steps a second after learning has started, in a process with so many threads."""
+    """Measure the steps a second after learning has started, in a process with `threads` threads."""
     found = subprocess.run(
         [sys.executable, "-m", "edrl.study.estimate"],
         input=config.to_json(),

@@ -34,12 +34,18 @@ def run_here(
     look: Callable[[], None] = lambda: None,
     callbacks: Sequence[str] = (),
 ) -> list[str]:
-    """Work on the runs, `jobs` at a time; returns the names of those that failed. `look` is
-    called now and then.
+    """Work on the runs, `jobs` at a time. Ctrl-C ends all of them after they have saved.
 
-    `callbacks` watch each run: classes by their names, MODULE:NAME.
+    Args:
+        study: the study's directory.
+        runs: the runs to work on.
+        jobs: how many processes work at once.
+        threads: how many threads each of them may use.
+        look: a function that is called a few times a second.
+        callbacks: classes of callbacks for each run, by their names, MODULE:NAME.
 
-    Ctrl-C ends all of them after they have saved.
+    Returns:
+        The names of the runs that failed.
     """
     jobs = min(jobs, max(1, len(runs)))  # who share the machine
     waiting, working, failed = list(runs), list[_Worker](), list[str]()
@@ -69,7 +75,7 @@ def _has_ended(worker: _Worker) -> bool:
 
 
 def _stop(workers: Sequence[_Worker]) -> None:
-    """Have all of them save and end, and wait until they have."""
+    """Ask all workers to save and end, and wait until they have ended."""
     for worker in workers:
         worker.process.send_signal(signal.SIGTERM)  # SIGINT may be ignored: see worker.py
     for worker in workers:
@@ -79,8 +85,8 @@ def _stop(workers: Sequence[_Worker]) -> None:
 def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
     """Cores for each of the runs that are worked on at once; none where there are too few.
 
-    A run's work goes to and fro between Python's thread and XLA's. On a core of its own it loses
-    nothing by that, but among cores that other runs use it waits for one of them each time.
+    A run's work alternates between Python's thread and XLA's. On cores of its own it loses nothing
+    by that. Among cores that other runs use, it waits for a free one each time.
     """
     there = cores()
     share = len(there) // jobs

@@ -1,4 +1,4 @@
-"""Locks on files: one driver on a study, one worker on a run, on whatever machine."""
+"""Locks on files: a study has one driver and a run one worker, even on several machines."""
 
 import errno
 import fcntl
@@ -17,7 +17,8 @@ class Taken(Exception):
 def locked(path: Path, patience: float = 0.0) -> Iterator[None]:
     """Hold a lock on a file.
 
-    The system gives it back should this process die. Waits `patience` seconds for it.
+    The system releases it if this process dies. If somebody else holds it, wait for at most
+    `patience` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:

@@ -1,4 +1,4 @@
-"""What this machine, or the part of it that a container may use, has to offer."""
+"""The cores and the memory of this machine, or of the part of it that a container may use."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ _LIMITS = Path("/sys/fs/cgroup")  # of the container, where there is one
 
 
 def cores() -> list[int]:
-    """The numbers of the cores that this process may use; empty if the system has no say."""
+    """The numbers of the cores that this process may use; empty if the system does not tell."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
@@ -22,7 +22,7 @@ def core_count() -> int:
 
 
 def free_memory() -> float:
-    """Bytes that can still be had; infinite if the system does not say."""
+    """Bytes of memory that are free; infinite if the system does not tell."""
     free = [1024.0 * kilobytes for kilobytes in _fields("/proc/meminfo", "MemAvailable:")]
     limit, used = _read(_LIMITS / "memory.max").strip(), _read(_LIMITS / "memory.current").strip()
     if limit.isdigit() and used.isdigit():

@@ -29,7 +29,7 @@ Settings = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Planned:
-    """A run of a study; its name is its directory's within the study's."""
+    """A run of a study. Its name is the path of its directory within the study."""
 
     name: str
     config: Config
@@ -43,7 +43,7 @@ def plan(
     settings: Settings | None = None,
     first_seed: int = 0,
 ) -> list[Planned]:
-    """All runs, seed by seed: what is done at any time is as balanced as it can be.
+    """All runs, seed by seed, so that agents and games have equally many runs at any time.
 
     Args:
         games: names of games, or of suites of them.
@@ -78,7 +78,7 @@ def _games(entries: Sequence[str]) -> list[str]:
 
 
 def _variants(agents: Sequence[str], preset_name: PresetName, settings: Settings) -> list[Config]:
-    """A config of each agent, which may be any game's and seed's."""
+    """A config of each agent, in which game and seed are still to be set."""
     for name in settings:
         check_name("set", name, without=("env", "seed"))
     configs = [_variant(agent, preset_name, settings) for agent in agents]
@@ -117,8 +117,8 @@ def parse_settings(entries: Sequence[str]) -> dict[str, Value]:
 def added_to_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     """The runs of the study in `out`, if there is one, with these added or lengthened.
 
-    A study may grow: by games, agents and seeds, and by steps. Other settings for a run that has
-    been planned are a mistake.
+    A study may grow by games, agents, seeds and steps. A run that has been planned must not get
+    other settings.
     """
     before = read_plan(out) if (out / PLAN).exists() else []
     merged = {run.name: run for run in before}

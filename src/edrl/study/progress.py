@@ -1,4 +1,4 @@
-"""How far a run has come, as the files in its directory say. A run may be at work meanwhile."""
+"""How far a run has come, read from the files in its directory, while it may be running."""
 
 import csv
 import json
@@ -13,9 +13,9 @@ _TAIL = 4096  # bytes, in which there is a whole row
 
 
 def finished(out: Path, config: Config) -> bool:
-    """Whether nothing is left to do of what a config asks for: the one definition of it.
+    """Whether a run has done all that a config asks for. This is the only definition of it.
 
-    The last checkpoint decides. Where none is kept, the tables of the run do.
+    The last checkpoint decides. If no checkpoint is kept, the tables of the run do.
     """
     saved = is_finished(out, config.steps)
     if saved is not None:
@@ -34,7 +34,7 @@ def tables_finished(config: Config, logged: int, evaluated: int) -> bool:
 
 
 def steps_done(out: Path) -> int:
-    """How far a run has come, as its metrics say."""
+    """The last step in the metrics of a run."""
     return int(last_row(out / "metrics.csv").get("step", 0) or 0)
 
 
@@ -80,7 +80,7 @@ def _entries(row: dict[str | None, str | None], names: tuple[str, ...]) -> list[
 
 
 def machine_of(out: Path) -> str:
-    """The machine that a run was worked on last."""
+    """The machine that last worked on a run."""
     try:
         return str(json.loads((out / "provenance.json").read_text())[-1]["machine"]["host"])
     except FileNotFoundError:

@@ -30,15 +30,16 @@ def run_on_ray(
 ) -> list[str]:
     """Work on the runs as tasks with the CPUs, GPUs and memory that they need.
 
-    Whatever ends this, Ctrl-C or SIGTERM or an error, all of them save first.
+    On Ctrl-C, SIGTERM or an error, all runs save before this function ends.
 
     Args:
         study: the study's directory, the same on all nodes.
-        runs: what is to be done.
-        address: Ray's, or "local" for a cluster on this machine.
+        runs: the runs to work on.
+        address: the address of the cluster, or "local" for one on this machine.
         cpus: how many CPUs a run uses.
         gpus: how many GPUs a run uses.
-        look: is called now and then.
+        look: a function that is called about once a second.
+        callbacks: classes of callbacks for each run, by their names, MODULE:NAME.
 
     Returns:
         The names of the runs that failed.
@@ -85,7 +86,7 @@ def _wait_for(
 
 
 def _cancel(ray: Any, tasks: dict[object, str], study: Path) -> None:
-    """Have all tasks save and end, and wait until they have."""
+    """Ask all tasks to save and end, and wait until they have ended."""
     for result in tasks:
         ray.cancel(result)  # as Ctrl-C is to a process; what has ended is not touched
     while any(is_locked(study / name / "lock") for name in tasks.values()):
@@ -93,9 +94,9 @@ def _cancel(ray: Any, tasks: dict[object, str], study: Path) -> None:
 
 
 def _warn_of_waiting(nodes: Sequence[Json], needed: dict[str, float]) -> None:
-    """Ray waits in silence for a node with the room.
+    """Warn if no node has room for a run: Ray would wait for one without a word.
 
-    One may be on its way, if the cluster grows.
+    It is no error, since a cluster may grow.
     """
     there = [node["Resources"] for node in nodes if node["Alive"]]
     if any(_has_room(resources, needed) for resources in there):

@@ -90,8 +90,10 @@ class Study:
 
     @cached_property
     def missing(self) -> list[Key]:
-        """Runs that are not there: planned, or, for agents without a plan, done for another
-        agent or game."""
+        """The runs that are planned and not there.
+
+        Agents without a plan should have all games and seeds that any agent has.
+        """
         unplanned = set(self.agents) - {agent for agent, _, _ in self.planned}
         grid = product(unplanned, self.games, self.seeds)
         absent = {*self.planned, *grid} - {run.key for run in self.runs}
@@ -122,7 +124,7 @@ class Study:
 
     @cached_property
     def scales(self) -> dict[str, Scale]:
-        """Of the games that have been evaluated."""
+        """The scale of each game that has been evaluated."""
         return {env: _scale(env, self) for env in sorted({run.env for run in self.counted})}
 
     @cached_property
@@ -178,9 +180,7 @@ def _look_into(directory: Path) -> _Found:
 def _read_report(directory: Path) -> tuple[list[RunResult], list[PlannedRun]]:
     if (directory / RUNS).exists():
         return read_runs(directory / RUNS)
-    right = (
-        "no run lies in it: a run has a config.json and an evaluations.csv, a report a runs.json"
-    )
+    right = "there is no run in it (config.json and evaluations.csv), and no report (runs.json)"
     raise fail("DIR", str(directory), right)
 
 
@@ -202,7 +202,7 @@ def _named(runs: Sequence[RunResult], plans: tuple[PlannedRun, ...]) -> Study:
 
 
 def _further(one: RunResult, other: RunResult) -> RunResult:
-    """The one of two equal runs that was continued after a report kept the other."""
+    """Of two records of one run, the later one: the run went on after a report kept the other."""
     kept = [run for run in (one, other) if run.path.name == RUNS and not run.finished]
     if not kept or one.reached == other.reached:
         same = ", ".join(map(str, one.key))
@@ -242,8 +242,11 @@ def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
 
 
 def random_scores() -> dict[str, float]:
-    """Of an agent that plays at random: the paper's for Atari; the means of 1,000 episodes, by
-    benchmarks/random_scores.py, for MinAtar."""
+    """The scores of an agent that plays at random.
+
+    Those of Atari are the paper's. Those of MinAtar are means of 1,000 episodes, by
+    benchmarks/random_scores.py.
+    """
     known = {name: scores_of(name).random for name in environments.names()}
     return {name: score for name, score in known.items() if score is not None}
 

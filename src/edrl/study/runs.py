@@ -1,7 +1,7 @@
-"""What a run has left behind: in its directory, or in the file in which a report keeps its runs.
+"""The results of a run, read from its directory or from the file in which a report keeps its runs.
 
-Nothing is assumed to be complete: runs may be unfinished, or made by versions that did not write
-every file.
+Nothing is assumed to be complete: a run may be unfinished, or an older version may have written
+fewer files.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ class RunResult:
 
     @cached_property
     def record(self) -> Record:
-        """What its agent was."""
+        """The agent that was trained."""
         return Record.of(self.config, self._passed.get("family"))
 
     @property

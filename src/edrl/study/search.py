@@ -27,7 +27,7 @@ class Variation:
 
     @classmethod
     def parse(cls, text: str) -> "Variation":
-        """From `learning_rate=1e-4,3e-4,1e-3`."""
+        """Read a text such as `learning_rate=1e-4,3e-4,1e-3`."""
         setting, _, listed = (part.strip() for part in text.partition("="))
         check_name("vary", setting)
         entries = filter(None, split_entries(listed))
@@ -58,7 +58,7 @@ class Variation:
         return str(Variant.parse(agent).changed(self.setting, read_value(self.setting, value)))
 
     def at_the_end(self, chosen: dict[str, str]) -> list[str]:
-        """The agents whose best value has no other beyond it; none if values are no numbers."""
+        """The agents whose best value is the least or the largest; none if values are no numbers."""
         ends = self._ends()
         return [agent for agent, value in chosen.items() if value in ends]
 
@@ -72,7 +72,7 @@ class Variation:
 def scores(out: Path, runs: Sequence[Planned], variation: Variation) -> Table:
     """Final scores of every value, agent and game: the mean over seeds and its standard error.
 
-    `normalised` is 1 for the best mean of the search on a game, so that games count alike. It is 0
+    `normalised` is 1 for the best mean of the search on a game, so that all games have the same weight. It is 0
     for a random agent, or for the lowest mean if that is lower or no random one is known.
     """
     finals: dict[tuple[str, str, str], list[float]] = {}

@@ -15,7 +15,7 @@ from edrl.study.progress import numbers
 class Timing:
     """How long steps took.
 
-    Those that were done twice, since a process ended between two checkpoints, count once.
+    If a process ended between two checkpoints, steps were done twice. They count once.
     """
 
     steps: int
@@ -59,12 +59,12 @@ def _total_seconds(stretches: list[_Stretch]) -> float:
 
 
 def seconds_spent(out: Path) -> float:
-    """The time that a run has taken so far, what was done twice included."""
+    """The seconds that a run has taken so far, with those of steps that were done twice."""
     return sum(_rows(out)["seconds"])
 
 
 def _stretches(out: Path) -> list[_Stretch]:
-    """From the first step to the last, none of them twice."""
+    """What a run did, from the first step to the last, without steps that were done again."""
     rows, kept, at = _rows(out), list[_Stretch](), 0
     for step, seconds in zip(map(int, rows["step"]), rows["seconds"], strict=True):
         if step < at:  # it was killed: what came after its checkpoint is to be done again

@@ -185,7 +185,7 @@ def approximation_error(
 def _uncertainty(
     family: Statistics, truth: Truth, values: Float[np.ndarray, "S A K"]
 ) -> float | None:
-    """How far the exact mean error can be from that of `values`, or None if nobody knows."""
+    """How far the exact mean error can be from that of `values`; None if no bracket is known."""
     bracket = family.bracket(truth.lower, truth.upper, truth.means)
     if bracket is None:
         return None
@@ -238,7 +238,7 @@ def measure_decay(
     if callable(mdps):
         mdps = [mdps(seed) for seed in range(check_count("count", count, 1))]
     if len(mdps) * (len(set(ks)) - 1) < 2:
-        right = "for a slope and its error, two points must be left over"
+        right = "a slope and its error need at least two points more than there are MDPs"
         raise fail("(number of mdps, ks)", (len(mdps), ks), right)
     if truths is None:
         truths = [return_distributions(mdp, policy, atoms=atoms) for mdp in mdps]

@@ -154,7 +154,7 @@ class _Question:
         return _by_mixtures(self.statistics, interval, *how)
 
     def wider(self, interval: Interval) -> list[tuple[Interval, float]]:
-        """Where else to look, and the half width that rewards are in proportion to."""
+        """Other intervals to look at, each with the half width that sets the size of rewards."""
         (low, high), half = interval, _half_width(interval)
         if _bounds(self.statistics) is None:
             return [((low * times, high * times), half * times) for times in (10.0, 100.0)]
