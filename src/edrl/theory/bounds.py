@@ -242,11 +242,11 @@ def measure_decay(
         raise fail("(number of mdps, ks)", (len(mdps), ks), right)
     if truths is None:
         truths = [return_distributions(mdp, policy, atoms=atoms) for mdp in mdps]
-    families = [make_family(k) for k in ks]
+    families = [(k, make_family(k)) for k in ks]
     cases = product(families, zip(mdps, truths, strict=True))
     rows = []
     with track("approximation errors", len(ks) * len(mdps), progress) as advance:
-        for family, (mdp, truth) in cases:
+        for (k, family), (mdp, truth) in cases:
             found = approximation_error(
                 mdp,
                 policy,
@@ -257,7 +257,7 @@ def measure_decay(
             )
             uncertainty = np.nan if found.uncertainty is None else found.uncertainty
             rows.append((found.error, uncertainty, found.learnt.converged))
-            advance(1, f"{family.size} statistics, error {found.error:.1e}")
+            advance(1, f"K = {k}, error {found.error:.1e}")
     table = np.array(rows, np.float64).reshape(len(ks), len(mdps), 3)
     errors, uncertainties, converged = np.moveaxis(table, (0, 1, 2), (2, 1, 0))
     exponent, standard_error = _slope(np.asarray(ks), errors)
