@@ -63,6 +63,10 @@ class Driver:
         check_number("gpus", self.gpus, 0.0)
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
+        self._check_ray()
+
+    def _check_ray(self) -> None:
+        """Some flags are for Ray alone, and some for this machine alone."""
         if self.jobs is not None and self.ray is not None:
             right = "with --ray the cluster's room decides: say what a run needs with --cpus"
             raise fail("jobs", self.jobs, right)

@@ -121,9 +121,9 @@ def _draw_errors(axes: Axes, means: Table) -> None:
     for algorithm in ALGORITHMS:
         rows = select(means, algorithm=algorithm)
         least, most = (summarised(rows, "k", "error", how) for how in (np.min, np.max))
-        ks, worst = most["k"], most["error"]
-        axes.plot(ks, worst, label=algorithm, **style.look_of(algorithm))
-        style.band(axes, ks, least["error"], worst, style.COLOURS[algorithm], alpha=0.2)
+        axes.plot(most["k"], most["error"], label=algorithm, **style.look_of(algorithm))
+        ends = least["error"], most["error"]
+        style.band(axes, most["k"], *ends, style.COLOURS[algorithm], alpha=0.2)
     axes.set(
         xscale="log",
         yscale="log",
@@ -131,6 +131,7 @@ def _draw_errors(axes: Axes, means: Table) -> None:
         xlabel="number K of statistics",
         ylabel="error of the mean",
     )
+    ks = np.unique(select(means, algorithm="EDRL")["k"])
     axes.set_xticks(ks, [str(k) for k in ks])
     axes.minorticks_off()
     axes.set_title("expected returns of random MDPs")

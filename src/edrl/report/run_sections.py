@@ -83,9 +83,7 @@ def _what_counts(study: Study) -> str:
 
 
 def _made(study: Study) -> list[str]:
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for run in study.runs:
-        counts.update(set(map(_maker, run.made)))  # a run that was resumed may have several
+    counts = _count_makers(study)
     unknown = sum(not run.made for run in study.runs)
     parts = []
     if counts:
@@ -98,6 +96,13 @@ def _made(study: Study) -> list[str]:
         text = "Runs that were resumed elsewhere count with each that made them."
         parts.append(page.note(text))
     return parts
+
+
+def _count_makers(study: Study) -> Counter[tuple[str, str, str]]:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for run in study.runs:
+        counts.update(set(map(_maker, run.made)))  # a run that was resumed may have several
+    return counts
 
 
 def _maker(made: Json) -> tuple[str, str, str]:

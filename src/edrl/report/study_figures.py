@@ -211,8 +211,7 @@ def curves(rows: Table, looks: Looks, expected: dict[tuple[str, str], int]) -> D
             _curve(by_game[env], found[env, agent], "mean", complete, looks[agent].colour)
             fewer |= not complete.all()
     for axes in by_game.values():
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: _short(score)))
+        _shorten_numbers(axes)
         axes.margins(x=0.02)
     for axes in panels[:, 0]:
         axes.set_ylabel("score")
@@ -223,6 +222,11 @@ def curves(rows: Table, looks: Looks, expected: dict[tuple[str, str], int]) -> D
         " seeds."
     )
     return Drawing("curves", figure, caption + (f"{_DASHES} (numbers below)." if fewer else ""))
+
+
+def _shorten_numbers(axes: Axes) -> None:
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: _short(score)))
 
 
 def _short(score: float) -> str:
