@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from edrl import Expectiles, Particles, midpoints
-from edrl.paper.imputation import equal_weights_exist, random_values
+from edrl.paper.imputation import equal_weights_exist
+from edrl.paper.update_times import random_values
 
 LEVELS = [Expectiles(3).taus, Expectiles(7).taus, midpoints(5), (0.1, 0.2, 0.3, 0.5)]
 

@@ -15,7 +15,9 @@ from edrl.core.particles import Particles
 from edrl.paper import (
     bounds,
     closedness,
+    equal_samples,
     equation8,
+    forks,
     gradients,
     mean_consistency,
     non_uniform,
@@ -410,11 +412,13 @@ def test_forks_are_solved_as_dynamic_programming_does(k: int) -> None:
     two atoms."""
     for rule in ("exact", "exact-knots"):
         family = Expectiles(midpoints(k), imputation=rule)
-        learnt, true = (values[-1] for values in non_uniform._solve_lemmas(family, (3,)))
-        mdp = qdrl_not_uniform(k, gamma=non_uniform.QDRL_GAMMA)
+        learnt, true = (values[-1] for values in forks.solve_lemmas(family, (3,)))
+        mdp = qdrl_not_uniform(k, gamma=forks.QDRL_GAMMA)
         solved = dp.evaluate(mdp, 0, family).values[0, 0]
         np.testing.assert_allclose(learnt, solved, atol=1e-12)
-        np.testing.assert_allclose(true, family.evaluate(non_uniform._returns(mdp))[0], atol=1e-12)
+        np.testing.assert_allclose(
+            true, family.evaluate(forks.two_step_returns(mdp))[0], atol=1e-12
+        )
         if rule == "exact-knots":
             np.testing.assert_allclose(learnt, true, atol=1e-12)
 
@@ -497,10 +501,10 @@ def test_certificates_refute_convexity_exactly() -> None:
     samples.
     """
     for levels in equation8.LEVELS:
-        taus = equation8.levels_of(3, levels)
-        found = equation8._certificate(taus, np.random.default_rng(0))
+        taus = equal_samples.levels_of(3, levels)
+        found = equal_samples.certificate(taus, np.random.default_rng(0))
         rows = {name: np.array(column) for name, column in found.items()}
-        exact = equation8._ratio(rows)
+        exact = equal_samples.ratio(rows)
         assert exact > Fraction(3, 2)
         family = Expectiles([float(tau) for tau in taus])
         values, left, right = (
@@ -519,8 +523,8 @@ def test_exact_expectiles_are_the_familys() -> None:
     """Definition 3.3 in rational arithmetic, at both sets of levels."""
     samples = [Fraction(3, 16), Fraction(-1, 2), Fraction(5, 4), Fraction(5, 4), Fraction(3)]
     for levels in equation8.LEVELS:
-        taus = equation8.levels_of(5, levels)
-        exact = [float(equation8.exact_expectile(tau, samples)) for tau in taus]
+        taus = equal_samples.levels_of(5, levels)
+        exact = [float(equal_samples.exact_expectile(tau, samples)) for tau in taus]
         family = Expectiles([float(tau) for tau in taus])
         mu = Particles(np.array([float(z) for z in samples]))
         np.testing.assert_allclose(exact, family.evaluate(mu), rtol=1e-14)
@@ -533,14 +537,14 @@ def test_equal_samples_are_found_where_there_are_some(levels: str) -> None:
     - tau_1 (b - a)."""
     rng = np.random.default_rng(0)
     for k in (2, 5):
-        taus = np.array([float(tau) for tau in equation8.levels_of(k, levels)])
+        taus = np.array([float(tau) for tau in equal_samples.levels_of(k, levels)])
         family = Expectiles(taus)
         known = family.evaluate(Particles(rng.normal(size=(20, k))))
         anything = family.evaluate(
             Particles(rng.normal(size=(20, 32)), rng.dirichlet(np.ones(32), 20))
         )
-        assert np.isfinite(equation8.equal_samples(taus, known)).all()
-        found = equation8.equal_samples(taus, anything)
+        assert np.isfinite(equal_samples.equal_samples(taus, known)).all()
+        found = equal_samples.equal_samples(taus, anything)
         there = np.isfinite(found).all(axis=-1)
         np.testing.assert_allclose(
             family.evaluate(Particles(found[there])), anything[there], atol=1e-7
@@ -551,16 +555,16 @@ def test_equal_samples_are_found_where_there_are_some(levels: str) -> None:
 def test_where_equal_samples_do_not_exist_no_descent_finds_any() -> None:
     """Descents of Equation (8) from twenty starts end above zero."""
     rng = np.random.default_rng(1)
-    taus = np.array([float(tau) for tau in equation8.levels_of(5, "0.01 to 0.99")])
+    taus = np.array([float(tau) for tau in equal_samples.levels_of(5, "0.01 to 0.99")])
     values, _ = equation8._random_expectiles(taus, rng, 8, 0)
-    missing = np.isnan(equation8.equal_samples(taus, values)).any(axis=-1)
+    missing = np.isnan(equal_samples.equal_samples(taus, values)).any(axis=-1)
     assert missing.any()
     for row in values[missing]:
         ends = [
-            equation8._descend(taus, row, start)
-            for start in (row, *equation8._ordered_samples(rng, 20, 5))
+            equal_samples.descend(taus, row, start)
+            for start in (row, *equal_samples.ordered_samples(rng, 20, 5))
         ]
-        assert min(equation8.objective(taus, row, end) for end in ends) > 1e-13
+        assert min(equal_samples.objective(taus, row, end) for end in ends) > 1e-13
 
 
 def test_local_minima_are_local_minima() -> None:
@@ -568,20 +572,20 @@ def test_local_minima_are_local_minima() -> None:
     the objective.
     """
     rng = np.random.default_rng(2)
-    taus = np.array([float(tau) for tau in equation8.levels_of(3, "0.01 to 0.99")])
+    taus = np.array([float(tau) for tau in equal_samples.levels_of(3, "0.01 to 0.99")])
     values, _ = equation8._random_expectiles(taus, rng, 4, 0)
     checked = 0
     for row in values:
-        for start in equation8._ordered_samples(rng, 6, 3):
-            end = equation8._descend(taus, row, start)
-            reached, gradient = equation8._with_gradient(end, taus, row)
+        for start in equal_samples.ordered_samples(rng, 6, 3):
+            end = equal_samples.descend(taus, row, start)
+            reached, gradient = equal_samples.with_gradient(end, taus, row)
             if (
-                np.abs(gradient).max() > equation8.EXACT
+                np.abs(gradient).max() > equal_samples.EXACT
                 or np.abs(end[:, None] - row).min() < equation8.APART
             ):
                 continue
             around = end + rng.uniform(-1, 1, (500, 3)) * equation8.APART
-            assert (equation8.objective(taus, row, around) >= reached - 1e-15).all()
+            assert (equal_samples.objective(taus, row, around) >= reached - 1e-15).all()
             checked += 1
     assert checked >= 6
 

@@ -378,7 +378,7 @@ def test_one_run_is_enough(tmp_path: Path) -> None:
     text = text_of(report.page)
     for words in (
         "One seed a game: there are no intervals", "It takes two agents", "No run has compared its distributions",
-        "Absent: no run has a timing.csv",
+        "No run has a timing.csv",
         "1 run without a provenance.json", "0 is the lowest evaluation in this report", "no plan (suite.json)",
     ):  # fmt: skip
         assert words in text
@@ -492,7 +492,7 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
 def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(ValueError, match="no run lies in it"):
+    with pytest.raises(ValueError, match="there is no run in it"):
         write_report([empty], tmp_path / "out")
     with pytest.raises(ValueError, match="no such directory"):
         write_report([tmp_path / "nowhere"], tmp_path / "out")

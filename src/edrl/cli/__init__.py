@@ -77,7 +77,7 @@ def _help(arguments: list[str]) -> NoReturn:
 
 @contextmanager
 def _reader_may_leave() -> Iterator[None]:
-    """Show no traceback if who reads the output has seen enough, as in `edrl ... | head`."""
+    """Show no traceback if the reader of the output closes it early, as in `edrl ... | head`."""
     try:
         try:
             yield

@@ -2,38 +2,42 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from edrl.cli.status_tables import at_work, counts, overview, progress, status_table
 from edrl.core.check import check_count, check_directory, check_number, fail
+from edrl.deep.config import Config
 from edrl.deep.variant import labels
-from edrl.study.estimate import Estimate, estimate, fitting_jobs, kind_of, sizes_of
+from edrl.study.estimate import (
+    Estimate,
+    estimate,
+    fitting_jobs,
+    kind_of,
+    sizes_of,
+    unfinished,
+)
 from edrl.study.local import run_here
 from edrl.study.locks import Taken, locked
 from edrl.study.plan import Planned, added_to_plan, read_plan, write_plan
-from edrl.study.progress import finished
 from edrl.study.ray_backend import run_on_ray
-from edrl.study.status import RunStatus, count_states, look_at
+from edrl.study.status import RunStatus, look_at
 from edrl.study.work import forget_failure
 
 _CALLBACKS = ("edrl.report.return_pictures:ReturnPictures",)  # that watch each run
 _SECONDS = 2.0  # between two looks at the runs
-_COLOURS = {"done": "green", "running": "cyan", "failed": "red", "waiting": "dim"}
 
 
 def attempt(console: Console, command: Callable[[], int]) -> int:
-    """The exit status of a command that runs a study; what keeps it from its end is said."""
+    """Run a command, show the error that stops it, and return the exit status."""
     try:
         return command()
-    except (
-        KeyboardInterrupt,
-        SystemExit,
-    ) as stop:  # of which the latter is SIGTERM's, if Ray is there
+    except (KeyboardInterrupt, SystemExit) as stop:  # the latter is SIGTERM's, if Ray is there
         console.print("Stopped; what was begun is saved. The same command goes on.")
         return 130 if isinstance(stop, KeyboardInterrupt) else 143
     except (ValueError, ImportError, RuntimeError, OSError, Taken) as error:
@@ -59,18 +63,16 @@ class Driver:
         check_number("gpus", self.gpus, 0.0)
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
-            if self.ray is not None:
-                raise fail(
-                    "jobs",
-                    self.jobs,
-                    "with --ray the cluster's room decides: say what a run needs with --cpus",
-                )
+        self._check_ray()
+
+    def _check_ray(self) -> None:
+        """Some flags are for Ray alone, and some for this machine alone."""
+        if self.jobs is not None and self.ray is not None:
+            right = "with --ray the cluster's room decides: say what a run needs with --cpus"
+            raise fail("jobs", self.jobs, right)
         if self.gpus and self.ray is None:
-            raise fail(
-                "gpus",
-                self.gpus,
-                "it is for --ray: without it, every run sees all GPUs of this machine",
-            )
+            right = "it is for --ray: without it, every run sees all GPUs of this machine"
+            raise fail("gpus", self.gpus, right)
 
     def estimate(self, planned: Sequence[Planned]) -> int:
         """Show what it would take, write nothing, and return the exit status."""
@@ -82,23 +84,17 @@ class Driver:
         """Run what is missing, and return the exit status."""
         self._check(planned)
         with locked(self.out / "driver.lock"):
-            jobs = self._show_estimate(
-                added_to_plan(self.out, planned)
-            )  # what does not run is not to be planned
+            # First the estimate: what does not run is not to be planned.
+            jobs = self._show_estimate(added_to_plan(self.out, planned))
             runs = write_plan(self.out, planned)
-            left = [run for run in runs if not finished(self.out / run.name, run.config)]
+            left = unfinished(self.out, runs)
             failed = self._work(left, runs, jobs) if left else []
         return _conclude(self.console, self.out, runs, failed)
 
     def _check(self, planned: Sequence[Planned]) -> None:
         for run in planned:
-            sizes_of(
-                kind_of(run.config)
-            )  # builds the agent: one that cannot be is not to be planned
-        if any(
-            run.config.evaluate_every > run.config.steps or not run.config.evaluate_every
-            for run in planned
-        ):
+            sizes_of(kind_of(run.config))  # builds the agent: one that cannot be is not planned
+        if not all(is_evaluated(run.config) for run in planned):
             text = (
                 "Some runs are never evaluated (evaluate_every), and a report is about evaluations."
             )
@@ -106,7 +102,7 @@ class Driver:
 
     def _show_estimate(self, runs: Sequence[Planned]) -> int:
         """Show what is left; returns how many runs there will be at once."""
-        jobs = self.jobs or (fitting_jobs(runs, self.cpus) if self.ray is None else len(runs))
+        jobs = self.jobs or self._jobs_that_fit(runs)
         found = estimate(self.out, runs, jobs, self.cpus)
         if found.runs:
             _show_estimate(self.console, found, len(runs), jobs, self.ray)
@@ -114,29 +110,47 @@ class Driver:
             self.console.print(f"All {len(runs)} runs are done.", highlight=False)
         return jobs
 
+    def _jobs_that_fit(self, runs: Sequence[Planned]) -> int:
+        return fitting_jobs(runs, self.cpus) if self.ray is None else len(runs)
+
     def _work(self, left: Sequence[Planned], runs: Sequence[Planned], jobs: int) -> list[str]:
         for run in left:
             forget_failure(self.out / run.name)
         with Live(console=self.console, refresh_per_second=1, transient=True) as live:
-            done: dict[str, RunStatus] = {}
-            looked = [0.0]
-
-            def look() -> None:
-                if time.monotonic() < looked[0] + _SECONDS:
-                    return
-                looked[0] = time.monotonic()
-                try:
-                    statuses = [done.get(run.name) or look_at(self.out, run) for run in runs]
-                except (
-                    OSError
-                ):  # a file server that does not answer now is no reason to end the runs
-                    return
-                done.update({status.name: status for status in statuses if status.state == "done"})
-                live.update(_progress(statuses))
-
+            look = _Watch(live, self.out, runs)
             if self.ray is None:
                 return run_here(self.out, left, jobs, self.cpus, look, _CALLBACKS)
             return run_on_ray(self.out, left, self.ray, self.cpus, self.gpus, look, _CALLBACKS)
+
+
+class _Watch:
+    """Shows how far the runs of a study are whenever it is called, but not too often."""
+
+    def __init__(self, live: Live, study: Path, runs: Sequence[Planned]) -> None:
+        self._live, self._study, self._runs = live, study, runs
+        self._done: dict[str, RunStatus] = {}  # which need not be looked at again
+        self._next_look = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + _SECONDS
+        # A file server that does not answer now is no reason to end the runs.
+        with suppress(OSError):
+            self._live.update(progress([self._status(run) for run in self._runs]))
+
+    def _status(self, run: Planned) -> RunStatus:
+        if run.name in self._done:
+            return self._done[run.name]
+        status = look_at(self._study, run)
+        if status.state == "done":
+            self._done[run.name] = status
+        return status
+
+
+def is_evaluated(config: Config) -> bool:
+    """Whether a run is evaluated at least once."""
+    return 0 < config.evaluate_every <= config.steps
 
 
 def _show_estimate(
@@ -144,11 +158,9 @@ def _show_estimate(
 ) -> None:
     called = labels(found.speeds)
     speeds = ", ".join(f"{called[agent]} {speed:,.0f}" for agent, speed in found.speeds.items())
-    where = (
-        f"on this machine, {jobs} at once"
-        if ray is None
-        else f"on Ray ({ray}), all at once if it has the room"
-    )
+    where = f"on this machine, {jobs} at once"
+    if ray is not None:
+        where = f"on Ray ({ray}), all at once if it has the room"
     console.print(
         f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about"
         f" {_duration(found.hours)} {where}; {found.disk / 1e9:,.1f} GB of disk,"
@@ -164,81 +176,19 @@ def _duration(hours: float) -> str:
     return f"{hours:,.1f} hours" if hours >= 1 else f"{max(1, round(60 * hours))} min"
 
 
-def _progress(statuses: Sequence[RunStatus]) -> Table:
-    """What is running, and counts of the rest."""
-    shown = _status_table(_at_work(statuses))
-    shown.caption = _counts(statuses)
-    return shown
-
-
-def _at_work(statuses: Sequence[RunStatus]) -> list[RunStatus]:
-    return [status for status in statuses if status.state in ("running", "failed")]
-
-
-def _counts(statuses: Sequence[RunStatus]) -> str:
-    counts = count_states(statuses)
-    steps, planned = (
-        sum(status.step for status in statuses),
-        sum(status.steps for status in statuses),
-    )
-    listed = ", ".join(
-        f"{counts[state]} {state}" for state in ("done", "running", "failed", "waiting")
-    )
-    return f"{listed}; {steps:,} of {planned:,} steps ({steps / max(1, planned):.0%})"
-
-
-def _status_table(statuses: Sequence[RunStatus]) -> Table:
-    table = Table()
-    table.add_column("run", overflow="fold")
-    for name in ("state", "steps", "steps/s", "score"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("where, or why not", overflow="fold")
-    for status in statuses:
-        table.add_row(
-            status.name,
-            Text(status.state, style=_COLOURS[status.state]),
-            f"{status.step / status.steps:.0%}",
-            f"{status.step / status.seconds:,.0f}" if status.seconds else "",
-            f"{float(status.score):.2f}" if status.score else "",
-            Text(status.reason or status.machine),
-        )
-    return table
-
-
 def show_status(console: Console, study: Path) -> int:
+    """Show how far the study in a directory is, and return the exit status."""
     statuses = [look_at(study, run) for run in read_plan(study)]
-    console.print(_overview(statuses))
-    if at_work := _at_work(statuses):
-        console.print(_status_table(at_work))
-    console.print(_counts(statuses), highlight=False)
+    console.print(overview(statuses))
+    if shown := at_work(statuses):
+        console.print(status_table(shown))
+    console.print(counts(statuses), highlight=False)
     return 0
-
-
-def _overview(statuses: Sequence[RunStatus]) -> Table:
-    """Games by agents: how many runs are done, of how many."""
-    agents = labels(status.agent for status in statuses)
-    table = Table()
-    table.add_column("runs done", no_wrap=True)
-    for label in agents.values():
-        table.add_column(label, overflow="fold")  # whole in a narrow terminal, too
-    for env in dict.fromkeys(status.env for status in statuses):
-        here = [status for status in statuses if status.env == env]
-        cells = [_cell([status for status in here if status.agent == agent]) for agent in agents]
-        table.add_row(env, *cells)
-    return table
-
-
-def _cell(statuses: Sequence[RunStatus]) -> Text:
-    """How many are done, in the colour of what is wrong, or else of what is going on."""
-    counts = count_states(statuses)
-    state = next((state for state in ("failed", "running", "waiting") if counts[state]), "done")
-    text = f"{counts['done']} of {counts.total()}" if statuses else ""
-    return Text(text, style=_COLOURS[state])
 
 
 def _conclude(console: Console, study: Path, runs: Sequence[Planned], failed: Sequence[str]) -> int:
     statuses = [look_at(study, run) for run in runs]
     if failed:
-        console.print(_status_table([status for status in statuses if status.name in failed]))
-    console.print(f"{_counts(statuses)}.", soft_wrap=True, highlight=False)
-    return 1 if failed else 0
+        console.print(status_table([status for status in statuses if status.name in failed]))
+    console.print(f"{counts(statuses)}.", soft_wrap=True, highlight=False)
+    return int(bool(failed))

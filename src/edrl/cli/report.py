@@ -1,4 +1,4 @@
-"""`edrl report`: what runs of deep agents came to."""
+"""`edrl report`: the results of deep agents, compared on a page."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,8 @@ from edrl.study.tables import select
 class Report:
     """Compare runs of agents, and say what is missing.
 
-    Runs are one agent's if they differ in game, seed and steps alone; what else differs becomes
-    part of the agents' names. The page has aggregates with intervals, profiles, curves, the paper's
+    Runs that differ only in game, seed and steps belong to one agent. Other differences become part
+    of the agents' names. The page has aggregates with intervals, profiles, curves, the paper's
     table and speed. It is written to OUT/index.html (self-contained), with OUT/figures, OUT/data,
     OUT/summary.json and OUT/runs.json.
 
@@ -51,9 +51,8 @@ class Report:
         if report.aggregates["agent"]:
             console.print(_table(report.aggregates))
         for warning in report.warnings:
-            console.print(
-                Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow"), soft_wrap=True
-            )
+            text = Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow")
+            console.print(text, soft_wrap=True)
         console.print(f"The page: {report.page.resolve()}", soft_wrap=True, highlight=False)
         return 0
 

@@ -1,8 +1,9 @@
-"""`edrl reproduce`."""
+"""`edrl reproduce`: the paper's experiments, run again."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -65,9 +66,7 @@ class Reproduce:
         console = Console()
         out = self.out or Path("report-full" if self.full else "report")
         try:
-            named = find_parts(self.names)
-            check_count("workers", self.workers, 1)
-            check_directory("out", out)
+            named = self._checked(out)
         except ValueError as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
@@ -81,18 +80,16 @@ class Reproduce:
             return 130
         return _conclude(console, parts, out)
 
+    def _checked(self, out: Path) -> dict[str, Experiment]:
+        """The parts that are named, if all flags are right."""
+        check_count("workers", self.workers, 1)
+        check_directory("out", out)
+        return find_parts(self.names)
+
     def _run(self, experiments: Mapping[str, Experiment], out: Path) -> list[Part]:
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )  # fmt: skip
-        costs = {}
-        for name, experiment in experiments.items():
-            measured = self.again or not is_finished(experiment.where, out, self.full)
-            costs[name] = cost(experiment.where, self.full, measured)
+        costs = {name: self._cost(part, out) for name, part in experiments.items()}
         done = dict.fromkeys(costs, 0.0)
-        with Progress(*columns, console=Console(stderr=True), speed_estimate_period=120) as bar:
+        with Progress(*_BAR, console=Console(stderr=True), speed_estimate_period=120) as bar:
             task = bar.add_task("reproduce", total=sum(costs.values()), note="")
 
             def listen(name: str, fraction: float, note: str) -> None:
@@ -106,6 +103,17 @@ class Reproduce:
             names = [experiment.where for experiment in experiments.values()]
             return reproduce(names, out, self.full, self.again, self.workers, listen)
 
+    def _cost(self, experiment: Experiment, out: Path) -> float:
+        measured = self.again or not is_finished(experiment.where, out, self.full)
+        return cost(experiment.where, self.full, measured)
+
+
+_BAR = (
+    TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+    TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    TextColumn("{task.fields[note]}"),
+)  # fmt: skip
+
 
 def _parts_table(experiments: Mapping[str, Experiment], out: Path, full: bool) -> Table:
     columns = ("of the paper", "what it shows", "finished", "cost")
@@ -118,25 +126,28 @@ def _parts_table(experiments: Mapping[str, Experiment], out: Path, full: bool) -
 
 
 def _conclude(console: Console, parts: list[Part], out: Path) -> int:
-    claims = [claim for part in parts for claim in part.claims]
+    claims = list(chain.from_iterable(part.claims for part in parts))
+    broken = [part for part in parts if part.error]
     console.print(_claims_table(claims))
     console.print(count_verdicts(claims) + ".")
-    for part in parts:
-        if part.error:
-            console.print(
-                Text(f"{part.name} failed: {part.error.strip().splitlines()[-1]}", style="red")
-            )
+    for part in broken:
+        text = f"{part.name} failed: {part.error.strip().splitlines()[-1]}"
+        console.print(Text(text, style="red"))
     console.print(f"The page: {(out / 'index.html').resolve()}", soft_wrap=True, highlight=False)
-    return int(any(claim.failed for claim in claims) or any(part.error for part in parts))
+    return int(bool(broken) or any(claim.failed for claim in claims))
 
 
 def _claims_table(claims: list[Claim]) -> Table:
-    table = Table(
-        "verdict", "claim", "measured", "expected", "margin", title="Claims", show_lines=True
-    )
+    columns = ("verdict", "claim", "measured", "expected", "margin")
+    table = Table(*columns, title="Claims", show_lines=True)
     for claim in claims:
-        colour = "green" if claim.holds else "yellow" if claim.note else "bold red"
         what = Text(f"{claim.claim}\n").append(f"{claim.id}, {claim.source}", style="dim")
-        verdict = Text(claim.verdict, style=colour)
+        verdict = Text(claim.verdict, style=_colour(claim))
         table.add_row(verdict, what, Text(claim.measured), Text(claim.expected), claim.margin)
     return table
+
+
+def _colour(claim: Claim) -> str:
+    if claim.holds:
+        return "green"
+    return "yellow" if claim.note else "bold red"

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edrl.cli.driver import Driver, attempt
+from edrl.cli.driver import Driver, attempt, is_evaluated
 from edrl.core.check import fail
 from edrl.deep.config import PresetName
 from edrl.study.plan import Planned, parse_settings, plan
@@ -41,19 +41,18 @@ class Search:
     seeds: int = 2
     """How many seeds each value is tried with."""
     first_seed: int = 100
-    """The first seed. It must not be one of the study's own, whose scores would then be those
-    that were chosen for being high."""
+    """The first seed. Use other seeds than the study's own: a setting that was chosen for high
+    scores with some seeds looks too good with them."""
     preset: PresetName = "paper"
     """Where the settings come from: paper (Atari), minatar, classic or quick."""
     set: tuple[str, ...] = ()
-    """Other settings for all agents: NAME=VALUE."""
+    """Settings that replace the preset's for all agents: NAME=VALUE."""
     jobs: int | None = None
-    """How many runs this machine works on at once; as many as it has cores and memory for by
-    default."""
+    """How many runs this machine works on at once. By default its cores and memory decide."""
     cpus: int = 1
     """How many CPUs, and so threads, a run uses."""
     gpus: float = 0.0
-    """With --ray: how many GPUs a run uses."""
+    """How many GPUs a run uses, with --ray. Several runs can share one."""
     ray: str | None = None
     """Run on Ray: the address of a cluster, `auto` on one of its nodes, or `local`."""
 
@@ -70,14 +69,7 @@ class Search:
             return status
         found = scores(self.out, runs, variation)
         write_csv(self.out / "search.csv", found)
-        chosen = best(found)
-        console.print(_table(found, variation))
-        for agent in variation.at_the_end(chosen):
-            text = f"{agent}: no value beyond {chosen[agent]} was tried, and it may be better."
-            console.print(Text(text, style="yellow"))
-        agents = [variation.chosen(agent, value) for agent, value in chosen.items()]
-        text = f"For the study: --agents {shlex.join(agents)}"
-        console.print(Text(text), soft_wrap=True)
+        _conclude(console, found, variation)
         return 0
 
     def _plan(self, variation: Variation) -> list[Planned]:
@@ -87,10 +79,22 @@ class Search:
         agents = variation.applied(self.agents)
         runs = plan(self.games, agents, self.seeds, self.preset, settings, self.first_seed)
         for run in runs:
-            if not 0 < run.config.evaluate_every <= run.config.steps:
-                right = "what has no evaluation cannot be compared"
+            if not is_evaluated(run.config):
+                right = "a run that is never evaluated cannot be compared"
                 raise fail("evaluate_every", run.config.evaluate_every, right)
         return runs
+
+
+def _conclude(console: Console, found: Rows, variation: Variation) -> None:
+    """Show the scores, and which agents to take for a study."""
+    chosen = best(found)
+    console.print(_table(found, variation))
+    for agent in variation.at_the_end(chosen):
+        text = f"{agent}: no value beyond {chosen[agent]} was tried, and it may be better."
+        console.print(Text(text, style="yellow"))
+    agents = [variation.chosen(agent, value) for agent, value in chosen.items()]
+    text = f"For the study: --agents {shlex.join(agents)}"
+    console.print(Text(text), soft_wrap=True)
 
 
 def _table(found: Rows, variation: Variation) -> Table:

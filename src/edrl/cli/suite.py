@@ -35,26 +35,26 @@ class Suite:
     seeds: int = 3
     """How many seeds every agent plays every game with: 0, 1, 2, ..."""
     first_seed: int = 0
-    """The first seed. Studies that choose settings have others than those that compare agents."""
+    """The first seed. Use other seeds than those of the search that chose the settings."""
     preset: PresetName = "paper"
     """Where the settings come from: paper (Atari), minatar, classic or quick."""
     set: tuple[str, ...] = ()
-    """Other settings for all agents: NAME=VALUE, with names as in `edrl train --help`, but _."""
+    """Settings that replace the preset's for all agents: NAME=VALUE. The names are the flags of
+    `edrl train`, with _ for -."""
     out: Path | None = None
     """The study's directory; with Ray, one that all nodes share."""
     jobs: int | None = None
-    """How many runs this machine works on at once; as many as it has cores and memory for by
-    default."""
+    """How many runs this machine works on at once. By default its cores and memory decide."""
     cpus: int = 1
     """How many CPUs, and so threads, a run uses."""
     gpus: float = 0.0
-    """With --ray: how many GPUs a run uses; several runs can share one."""
+    """How many GPUs a run uses, with --ray. Several runs can share one."""
     ray: str | None = None
     """Run on Ray: the address of a cluster, `auto` on one of its nodes, or `local`."""
     dry_run: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Plan and estimate only."""
+    """Plan the runs and estimate what they take, but run nothing."""
     status: Path | None = None
-    """Show how far the study in this directory is, and do nothing."""
+    """Show how far the study in this directory is, and run nothing."""
 
     def __call__(self) -> int:
         """Run the study, and return the exit status."""

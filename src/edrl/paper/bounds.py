@@ -4,8 +4,10 @@ finds.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from edrl.core.families import Categorical, Expectiles, Quantiles, midpoints
@@ -20,14 +22,16 @@ from edrl.paper.experiment import (
     Tables,
     joined,
     select,
+    summarised,
     table,
 )
 from edrl.paper.thresholds import judged
+from edrl.paper.worst_mdps import RESTLESS_K
 from edrl.report import style
-from edrl.tabular import dp
 from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.problems import garnet
 from edrl.theory.bounds import (
+    Decay,
     cdrl_bound,
     cdrl_cramer_bound,
     edrl_bound,
@@ -83,88 +87,53 @@ BOUNDS: dict[str, Bound] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Search:
-    """Where and how long the worst MDPs of an algorithm are searched for."""
-
-    states: int  # of the cycle
-    generations: int
-    ks: tuple[int, ...]
-
-
-SEARCHES = {
-    "CDRL": Search(states=2, generations=150, ks=(3, 9, 33)),
-    "QDRL": Search(states=1, generations=80, ks=(3, 9, 33)),
-    "EDRL": Search(states=1, generations=40, ks=(3, 9)),
-}
-# An MDP with rare large returns, on which EDRL's dynamic programming goes on changing for ever.
-RESTLESS = np.array([[0.98, 0.015, 0.005, 0.0]]), np.array([[-0.1, 0.0, 0.0, 0.0]])
-RESTLESS_K, RESTLESS_SWEEPS = 9, 1000
-
-
 def measure(full: bool, advance: Advance) -> Tables:
     """Errors of Definition 4.5 on random MDPs and on the worst ones found, over K, and the bounds."""
     ks = (3, 5, 9, 17, 33, 65, 129) if full else (3, 9, 33)
     tables = _random(ks, 12 if full else 4, 2048 if full else 512, advance)
-    tables |= _worst(8 if full else 1, advance)
-    tables["bounds"] = joined(
-        *(
-            table(bound=name, gamma=gamma, k=ks, value=[bound.value(k, gamma) for k in ks])
-            for name, bound in BOUNDS.items()
-            for gamma in GAMMAS
-        )
-    )
+    tables |= worst_mdps.measure(MAKE, GAMMAS, 8 if full else 1, advance)
+    tables["bounds"] = _bounds(ks)
     advance(0.98, "dynamic programming that does not settle")
-    mdp = worst_mdps.cycle_mdp(*RESTLESS, gamma=0.9)
-    solved = dp.evaluate(mdp, 0, MAKE["EDRL"](RESTLESS_K), max_iterations=RESTLESS_SWEEPS)
-    tables["restless"] = table(sweep=np.arange(1, solved.iterations + 1), change=solved.residuals)
+    tables["restless"] = worst_mdps.measure_restless(MAKE["EDRL"](RESTLESS_K))
     return tables
+
+
+def _bounds(ks: Sequence[int]) -> Table:
+    """The value of every bound."""
+    found = []
+    for (name, bound), gamma in product(BOUNDS.items(), GAMMAS):
+        values = [bound.value(k, gamma) for k in ks]
+        found.append(table(bound=name, gamma=gamma, k=ks, value=values))
+    return joined(*found)
 
 
 def _random(ks: Sequence[int], count: int, atoms: int, advance: Advance) -> Tables:
     """Errors on random MDPs, and the rates at which they fall."""
-    errors, decays, done = [], [], 0
-    for gamma in GAMMAS:
+    errors, decays = [], []
+    for number, gamma in enumerate(GAMMAS):
         mdps = [garnet(seed, 6, 2, 3, gamma, max_reward=1 - gamma) for seed in range(count)]
-        advance(done / 12, f"true return distributions, γ = {gamma}")
+        advance(number / 4, f"true return distributions, γ = {gamma}")
         truths = [return_distributions(mdp, "uniform", atoms=atoms) for mdp in mdps]
-        for algorithm, make in MAKE.items():
-            advance(done / 12, f"{algorithm}, γ = {gamma}")
+        for place, (algorithm, make) in enumerate(MAKE.items()):
+            advance((number + place / len(MAKE)) / 4, f"{algorithm}, γ = {gamma}")
             decay = measure_decay(make, ks, mdps, truths=truths)
-            done += 1
-            k, seed = np.meshgrid(ks, np.arange(count))
-            columns = {
-                "seed": seed, "k": k, "error": decay.errors,
-                "uncertainty": decay.uncertainties, "converged": decay.converged,
-            }  # fmt: skip
-            flat = {name: column.ravel() for name, column in columns.items()}
-            errors.append(table(algorithm=algorithm, gamma=gamma, **flat))
+            where: dict[str, object] = {"algorithm": algorithm, "gamma": gamma}
+            errors.append(table(**where, **_flat(decay)))
             rate = {"exponent": decay.exponent, "standard_error": decay.standard_error}
-            decays.append(table(algorithm=algorithm, gamma=gamma, **rate))
+            decays.append(table(**where, **rate))
     return {"errors": joined(*errors), "decay": joined(*decays)}
 
 
-def _worst(effort: int, advance: Advance) -> Tables:
-    """The largest errors that a search over small MDPs finds, and these MDPs."""
-    cases = [(name, k, gamma) for name in SEARCHES for k in SEARCHES[name].ks for gamma in GAMMAS]
-    errors, mdps = [], []
-    for i, (algorithm, k, gamma) in enumerate(cases):
-        note = f"the worst MDP for {algorithm}, K = {k}, γ = {gamma}"
-        advance(0.5 + 0.45 * i / len(cases), note)
-        plan = SEARCHES[algorithm]
-        found = worst_mdps.search(MAKE[algorithm](k), gamma, plan.states, effort * plan.generations)
-        where: dict[str, object] = {"algorithm": algorithm, "gamma": gamma, "k": k}
-        slope = (k - 1) / 2 if algorithm == "CDRL" else 1.0  # by how much statistics follow returns
-        how = {"uncertainty": slope * found.rest, "change": found.change}
-        errors.append(table(**where, error=float(found.errors.mean(axis=-1).max()), **how))
-        mdps.append(table(**where, state=np.arange(len(found.probs)), **_columns(found)))
-    return {"worst": joined(*errors), "worst_mdps": joined(*mdps)}
-
-
-def _columns(found: worst_mdps.Worst) -> dict[str, np.ndarray]:
-    """Probability and reward of each way out of each state."""
-    columns = {way: found.probs[:, i] for i, way in enumerate(worst_mdps.WAYS)}
-    return columns | {f"reward_{way}": found.rewards[:, i] for i, way in enumerate(worst_mdps.WAYS)}
+def _flat(decay: Decay) -> dict[str, np.ndarray]:
+    """The errors of a decay as columns, with a row for each MDP and K."""
+    count, sizes = decay.errors.shape
+    return {
+        "seed": np.repeat(np.arange(count), sizes),
+        "k": np.tile(decay.ks, count),
+        "error": decay.errors.ravel(),
+        "uncertainty": decay.uncertainties.ravel(),
+        "converged": decay.converged.ravel(),
+    }
 
 
 def draw(tables: Tables) -> list[Drawing]:
@@ -174,27 +143,10 @@ def draw(tables: Tables) -> list[Drawing]:
 
 def _draw_errors(tables: Tables) -> Drawing:
     figure, grid = style.axes(2, 3, width=9.0, height=6.0, sharex=True, sharey="row")
-    ks = np.unique(tables["errors"]["k"])
-    for row, gamma in zip(grid, GAMMAS, strict=True):
-        for axes, algorithm in zip(row, MAKE, strict=True):
-            colour, marker = style.COLOURS[algorithm], style.MARKERS[algorithm]
-            errors = select(tables["errors"], algorithm=algorithm, gamma=gamma)
-            for seed in np.unique(errors["seed"]):
-                mine = errors["seed"] == seed
-                axes.plot(errors["k"][mine], errors["error"][mine], color=colour, alpha=0.35, lw=1)
-            largest = [errors["error"][errors["k"] == k].max() for k in ks]
-            axes.plot(ks, largest, color=colour, marker=marker)
-            worst = select(tables["worst"], algorithm=algorithm, gamma=gamma)
-            axes.plot(worst["k"], worst["error"], color=colour, ls="none", marker="*", ms=10)
-            for name, bound in _bounds_of(algorithm).items():
-                values = select(tables["bounds"], bound=name, gamma=gamma)
-                axes.plot(values["k"], values["value"], color="#000000", ls=bound.line)
-            exponent = select(tables["decay"], algorithm=algorithm, gamma=gamma)["exponent"][0]
-            axes.set(xscale="log", yscale="log")
-            axes.set_title(f"{algorithm}, γ = {gamma}: error ~ $K^{{-{exponent:.2f}}}$")
-            axes.set_xticks(ks, [str(k) for k in ks])
-            axes.minorticks_off()
-        row[0].set_ylabel("mean error of the statistics")
+    for axes, (gamma, algorithm) in zip(grid.flat, product(GAMMAS, MAKE), strict=True):
+        _draw_panel(axes, tables, algorithm, gamma)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("mean error of the statistics")
     for axes in grid[-1]:
         axes.set_xlabel("number K")
     grey: style.Options = {"color": "#7f7f7f"}
@@ -217,22 +169,40 @@ def _draw_errors(tables: Tables) -> Drawing:
     return Drawing("bounds", figure, caption)
 
 
+def _draw_panel(axes: Axes, tables: Tables, algorithm: str, gamma: float) -> None:
+    """Errors and bounds of one algorithm at one discount factor."""
+    where = {"algorithm": algorithm, "gamma": gamma}
+    colour, marker = style.COLOURS[algorithm], style.MARKERS[algorithm]
+    errors = select(tables["errors"], **where)
+    for seed in np.unique(errors["seed"]):
+        own = errors["seed"] == seed
+        axes.plot(errors["k"][own], errors["error"][own], color=colour, alpha=0.35, lw=1)
+    largest = summarised(errors, "k", "error", np.max)
+    axes.plot(largest["k"], largest["error"], color=colour, marker=marker)
+    worst = select(tables["worst"], **where)
+    axes.plot(worst["k"], worst["error"], color=colour, ls="none", marker="*", ms=10)
+    for name, bound in _bounds_of(algorithm).items():
+        values = select(tables["bounds"], bound=name, gamma=gamma)
+        axes.plot(values["k"], values["value"], color="#000000", ls=bound.line)
+    exponent = select(tables["decay"], **where)["exponent"][0]
+    axes.set(xscale="log", yscale="log")
+    axes.set_title(f"{algorithm}, γ = {gamma}: error ~ $K^{{-{exponent:.2f}}}$")
+    _mark_ks(axes, largest["k"])
+
+
+def _mark_ks(axes: Axes, ks: np.ndarray) -> None:
+    axes.set_xticks(ks, [str(k) for k in ks])
+    axes.minorticks_off()
+
+
 def _draw_shares(tables: Tables) -> Drawing:
     figure, grid = style.axes(1, 3, width=9.0, height=4.2, sharey=True)
     ticks = np.unique(tables["errors"]["k"])
     for axes, algorithm in zip(grid, MAKE, strict=True):
-        for name, bound in _bounds_of(algorithm).items():
-            if bound.id == "rowland-2018":
-                continue  # far from all errors
-            for gamma, marker in zip(GAMMAS, "os", strict=True):
-                for rows, face in (("errors", "white"), ("worst", style.COLOURS[algorithm])):
-                    ks, shares = _shares(tables, name, gamma, rows)
-                    look: style.Options = {"marker": marker, "mfc": face, "ls": bound.line}
-                    axes.plot(ks, shares, color=style.COLOURS[algorithm], lw=1.2, **look)
+        _draw_shares_of(axes, tables, algorithm)
         axes.axhline(1, color="#000000", lw=1)
         axes.set(xscale="log", yscale="log", xlabel="number K", title=algorithm, ylim=(1e-4, 2))
-        axes.set_xticks(ticks, [str(k) for k in ticks])
-        axes.minorticks_off()
+        _mark_ks(axes, ticks)
     grid[0].set_ylabel("largest error / bound")
     grey: style.Options = {"color": "#7f7f7f"}
     lines = {
@@ -251,6 +221,18 @@ def _draw_shares(tables: Tables) -> Drawing:
         " by much. Our bound for EDRL is safe but loose."
     )
     return Drawing("bounds-share", figure, caption)
+
+
+def _draw_shares_of(axes: Axes, tables: Tables, algorithm: str) -> None:
+    colour = style.COLOURS[algorithm]
+    for name, bound in _bounds_of(algorithm).items():
+        if bound.id == "rowland-2018":
+            continue  # far from all errors
+        kinds = product(zip(GAMMAS, "os", strict=True), (("errors", "white"), ("worst", colour)))
+        for (gamma, marker), (rows, face) in kinds:
+            ks, shares = _shares(tables, name, gamma, rows)
+            look: style.Options = {"marker": marker, "mfc": face, "ls": bound.line}
+            axes.plot(ks, shares, color=colour, lw=1.2, **look)
 
 
 def _draw_restless(rows: Table) -> Drawing:
@@ -274,10 +256,10 @@ def _shares(tables: Tables, name: str, gamma: float, rows: str) -> tuple[np.ndar
     """For each K, the largest (error + uncertainty) / bound over the MDPs of a table."""
     bounds = select(tables["bounds"], bound=name, gamma=gamma)
     errors = select(tables[rows], algorithm=BOUNDS[name].algorithm, gamma=gamma)
-    ks = np.unique(errors["k"])
-    largest = [(errors["error"] + errors["uncertainty"])[errors["k"] == k].max() for k in ks]
-    values = [bounds["value"][bounds["k"] == k][0] for k in ks]
-    return ks, np.asarray(largest) / np.asarray(values)
+    errors["error"] = errors["error"] + errors["uncertainty"]
+    largest = summarised(errors, "k", "error", np.max)
+    values = bounds["value"][np.isin(bounds["k"], largest["k"])]
+    return largest["k"], largest["error"] / values
 
 
 def _largest_share(tables: Tables, name: str, rows: str) -> float:
@@ -329,14 +311,10 @@ def _judge_improvement(bounds: Table) -> Claim:
 def _judge_search(tables: Tables) -> list[Claim]:
     more = {}
     for algorithm in MAKE:
-        name = [*_bounds_of(algorithm)][-1]
+        name = list(_bounds_of(algorithm))[-1]
         random, worst = (_largest_share(tables, name, rows) for rows in ("errors", "worst"))
         more[algorithm] = worst / random
-    names = {algorithm: f"our bound for {algorithm}" for algorithm in ("CDRL", "QDRL")}
-    reached = {
-        algorithm: np.concatenate([_shares(tables, name, gamma, "worst")[1] for gamma in GAMMAS])
-        for algorithm, name in names.items()
-    }
+    reached = {algorithm: _shares_reached(tables, algorithm) for algorithm in ("CDRL", "QDRL")}
     said = " and ".join(f"{s.min():.2g} to {s.max():.2g} of {a}'s" for a, s in reached.items())
     return [
         judged(
@@ -353,6 +331,12 @@ def _judge_search(tables: Tables) -> list[Claim]:
     ]  # fmt: skip
 
 
+def _shares_reached(tables: Tables, algorithm: str) -> np.ndarray:
+    """The shares of our bound for an algorithm that the worst MDPs found reach."""
+    name = f"our bound for {algorithm}"
+    return np.concatenate([_shares(tables, name, gamma, "worst")[1] for gamma in GAMMAS])
+
+
 def _judge_decay(decay: Table) -> list[Claim]:
     claims = []
     sources = {"CDRL": "Section 4.2", "QDRL": "Section 4.2", "EDRL": "edrl"}
@@ -362,10 +346,8 @@ def _judge_decay(decay: Table) -> list[Claim]:
         number = {"least exponent": exponent.min()}
         rate = ", at least as fast as 1/K"
         if algorithm == "EDRL":
-            number, rate = (
-                {"least exponent less two standard errors": (exponent - 2 * error).min()},
-                "",
-            )
+            number = {"least exponent less two standard errors": (exponent - 2 * error).min()}
+            rate = ""
         text = f"More statistics make {algorithm}'s error small (γ = 0.5 and 0.9){rate}."
         said = [f"K^-{e:.2f} (±{s:.2f})" for e, s in zip(exponent, error, strict=True)]
         claims.append(

@@ -9,6 +9,7 @@ place is a pair of length and distance.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import TypedDict, Unpack
 
 import jax
@@ -81,6 +82,13 @@ class Method:
     td_lengths: Sequence[int] | None = None  # None: as `lengths`
     dp_sweeps: int = 10_000
 
+    def lengths_by_td(self, k: int) -> Sequence[int]:
+        """The chains on which temporal differences are run with k statistics."""
+        td_ks = self.ks if self.td_ks is None else self.td_ks
+        if not self.seeds or k not in td_ks:
+            return ()
+        return self.lengths if self.td_lengths is None else self.td_lengths
+
     @classmethod
     def of_expectiles(
         cls, name: str, imputation: str | Imputation = "exact", **options: Unpack[Options]
@@ -123,19 +131,9 @@ class Chains:
         """All runs of a method with k statistics: one row for each way of learning, seed and place."""
         family = method.family(levels, k)
         found = [self._by_dynamic_programming(method, family)]
-        td_lengths = method.lengths if method.td_lengths is None else method.td_lengths
-        if method.seeds and k in (method.ks if method.td_ks is None else method.td_ks):
-            found += [
-                self._by_temporal_differences(method, family, length) for length in td_lengths
-            ]
-        rows = joined(*found)
-        count = len(rows["seed"])
-        return {
-            "levels": [levels] * count,
-            "algorithm": [method.name] * count,
-            "k": [k] * count,
-            **rows,
-        }
+        for length in method.lengths_by_td(k):
+            found.append(self._by_temporal_differences(method, family, length))
+        return table(levels=levels, algorithm=method.name, k=k, **joined(*found))
 
     def _by_dynamic_programming(self, method: Method, family: Statistics) -> Table:
         solution = evaluate(self.mdp, FORWARD, family, max_iterations=method.dp_sweeps)
@@ -144,9 +142,8 @@ class Chains:
     def _by_temporal_differences(self, method: Method, family: Statistics, length: int) -> Table:
         """Algorithm 2 in one chain."""
         chain = padded_chain(length, self.goal, self.reward_atoms)
-        learnt = learn(
-            chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=method.seeds
-        ).final()[0]
+        seeds = method.seeds
+        learnt = learn(chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=seeds).final()[0]
         found = []
         for seed, values in enumerate(learnt[:, :length, FORWARD]):
             everywhere = np.zeros((self.mdp.num_states, family.size))
@@ -160,18 +157,16 @@ class Chains:
         """Errors as in Definition 4.5, W1 of the imputed distributions, and errors of the mean, at
         all places.
         """
-        length, distance, state = (
-            list(column) for column in zip(*self.places(lengths), strict=True)
-        )
+        length, distance, state = map(list, zip(*self.places(lengths), strict=True))
         # All states at once, needed or not: one shape, so that nothing is compiled twice.
         imputed = jax.tree.map(np.asarray, family.impute(values))
         means = np.asarray(family.mean(values))[state]
         off = np.abs(values[state] - self.true_values(family)[state]).mean(-1)
         # SciPy's distance: a few thousand cheap calls, instead of compiling ours for every shape.
-        w1 = [
-            wasserstein_distance(one.atoms, true.atoms, one.probs, true.probs)
-            for one, true in ((imputed[x], self.truth.particles[x, FORWARD]) for x in state)
-        ]
+        w1 = []
+        for x in state:
+            one, true = imputed[x], self.truth.particles[x, FORWARD]
+            w1.append(wasserstein_distance(one.atoms, true.atoms, one.probs, true.probs))
         return table(
             mode=mode,
             seed=seed,
@@ -190,21 +185,19 @@ class Chains:
         for k in ks:
             family = expectiles(levels, k)
             rows = self._errors("truth", 0, family, self.true_values(family), LENGTHS)
-            found.append({"levels": [levels] * len(rows["w1"]), "k": [k] * len(rows["w1"]), **rows})
+            found.append(table(levels=levels, k=k, **rows))
         return joined(*found)
 
     def monte_carlo(self, family: Statistics, episodes: int = 1000, repeats: int = 10) -> Table:
         """What 1,000 rollouts from each state, the paper's ground truth, know of the statistics, on
         average.
         """
-        length, distance, state = (
-            list(column) for column in zip(*self.places((LONGEST,)), strict=True)
-        )
-        samples = [
-            [rollouts(self.mdp, FORWARD, episodes, seed=repeat, state=x).atoms for x in state]
-            for repeat in range(repeats)
-        ]
-        values = np.asarray(family.evaluate(Particles(np.stack(samples))))
+        length, distance, state = map(list, zip(*self.places((LONGEST,)), strict=True))
+        samples = []
+        for repeat, x in product(range(repeats), state):
+            samples.append(rollouts(self.mdp, FORWARD, episodes, seed=repeat, state=x).atoms)
+        atoms = np.stack(samples).reshape(repeats, len(state), -1)
+        values = np.asarray(family.evaluate(Particles(atoms)))
         error = np.abs(values - self.true_values(family)[state]).mean(axis=(0, -1))
         return table(k=family.size, length=length, distance=distance, error=_rounded(error))
 
@@ -225,9 +218,8 @@ def side_by_side(
             return []
         return [(0.95, x + 1, goal if x + 1 == last[x] else 0.0), (0.05, int(first[x]), -1.0)]
 
-    return MDP.from_function(
-        step, int(ends[-1]), 1, 0.99, start=0, reward_atoms=reward_atoms
-    ), start
+    mdp = MDP.from_function(step, int(ends[-1]), 1, 0.99, start=0, reward_atoms=reward_atoms)
+    return mdp, start
 
 
 def padded_chain(length: int, goal: Reward = 1.0, reward_atoms: int = 64) -> MDP:
@@ -281,9 +273,9 @@ def along(rows: Table, column: str, axis: str, **where: object) -> tuple[np.ndar
     over one chain.
     """
     found = select(rows, **where)
-    fits = (
-        found["distance"] == found["length"] - 1 if axis == "length" else found["length"] == LONGEST
-    )
+    fits = found["length"] == LONGEST
+    if axis == "length":
+        fits = found["distance"] == found["length"] - 1
     found = {name: entries[fits] for name, entries in found.items()}
     places = np.unique(found[axis])
     order = np.lexsort((found[axis], found["seed"]))
@@ -300,22 +292,21 @@ def plot_errors(
 ) -> None:
     """Lines over lengths or distances, darker for larger K, with intervals over seeds."""
     chosen = {"mode": mode, "algorithm": algorithm, **where}
-    everything = np.unique(np.asarray(rows["k"]))
-    colours = dict(
-        zip(
-            everything.tolist(),
-            style.shades(style.COLOURS[algorithm], len(everything)),
-            strict=True,
-        )
-    )
+    everything = np.unique(np.asarray(rows["k"])).tolist()
+    shades = style.shades(style.COLOURS[algorithm], len(everything))
+    colours = dict(zip(everything, shades, strict=True))
     for k in np.unique(select(rows, **chosen)["k"]).tolist():
         samples, places = along(rows, column, axis, k=k, **chosen)
         mean, half = interval(samples)
         axes.plot(places, mean, marker=style.MARKERS[algorithm], color=colours[k], label=f"K = {k}")
-        axes.fill_between(
-            places, mean - half, mean + half, color=colours[k], alpha=0.25, linewidth=0
-        )
+        style.band(axes, places, mean - half, mean + half, colours[k])
     axes.set_xticks([1, 4, 7, 10, 14] if axis == "distance" else [2, 5, 8, 11, 15])
+
+
+def plot_rollouts(axes: Axes, known: Table) -> None:
+    """How far 1,000 rollouts are off the truth, over distances."""
+    grey = style.COLOURS["Monte Carlo"]
+    axes.plot(known["distance"], known["error"], ":", color=grey, label="1,000 rollouts")
 
 
 def learnt_ks(rows: Table, **where: object) -> list[int]:
@@ -325,8 +316,11 @@ def learnt_ks(rows: Table, **where: object) -> list[int]:
 
 def cells(rows: Table, column: str, ks: Sequence[int], **where: object) -> np.ndarray:
     """A column as [K, seeds, cells]: all starts of chains, then all states of the longest one."""
-    both = [[along(rows, column, axis, k=k, **where)[0] for axis in AXES] for k in ks]
-    return np.stack([np.concatenate(parts, axis=-1) for parts in both])
+    found = []
+    for k in ks:
+        parts = [along(rows, column, axis, k=k, **where)[0] for axis in AXES]
+        found.append(np.concatenate(parts, axis=-1))
+    return np.stack(found)
 
 
 def least_growth(values: np.ndarray, axis: int) -> float:

@@ -19,6 +19,7 @@ from edrl.paper.experiment import (
     Experiment,
     Table,
     Tables,
+    from_rows,
     joined,
     select,
     table,
@@ -29,7 +30,8 @@ from edrl.tabular.bellman import exact_backup, reward_moments, solve_moments
 from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import garnet
-from edrl.theory.closedness import Functions, bellman_closed
+from edrl.theory.closedness import bellman_closed
+from edrl.theory.witness import Functions
 
 GAMMA, ORDERS = 0.9, 6
 SUPPORTS = {
@@ -94,26 +96,26 @@ CLOSED = {*MOMENT_SPANS, "mean and variance"}
 
 def measure(full: bool, advance: Advance) -> Tables:
     """Projections, moments, and verdicts."""
-    tables = {
-        "projection": joined(*(_projection(name, 4096 if full else 512) for name in SUPPORTS))
-    }
+    count, seeds = (4096, 10) if full else (512, 3)
+    projection = joined(*(_projection(name, count) for name in SUPPORTS))
     advance(0.1, "moments")
-    tables["moments"] = joined(
-        *(_moments(seed, 4096 if full else 512) for seed in range(10 if full else 3))
-    )
+    moments = joined(*(_moments(seed, count) for seed in range(seeds)))
+    verdicts = _verdicts(count, advance)
+    return {"projection": projection, "moments": moments, "verdicts": verdicts}
+
+
+def _verdicts(draws: int, advance: Advance) -> Table:
+    """Whether each set of statistics is closed, and the gap of a witness if it is not."""
+    sets = {name: (h, "Theorem 4.3") for name, h in (MOMENT_SPANS | OTHER_SETS).items()}
+    candidates: dict[str, tuple[Statistics | Functions, str]] = {**sets, **FAMILIES}
     rows = []
-    candidates: list[tuple[str, str, Statistics | Functions]] = [
-        (name, "Theorem 4.3", h) for name, h in (MOMENT_SPANS | OTHER_SETS).items()
-    ]
-    candidates += [(name, source, family) for name, (family, source) in FAMILIES.items()]
-    for i, (name, source, statistics) in enumerate(candidates):
+    for i, (name, (statistics, source)) in enumerate(candidates.items()):
         advance(0.3 + 0.7 * i / len(candidates), name)
-        found = bellman_closed(statistics, draws=4096 if full else 512)
+        found = bellman_closed(statistics, draws=draws)
         gap = 0.0 if found.witness is None else found.witness.check(statistics)
         rows.append((name, source, name in CLOSED, found.closed, found.route, found.deviation, gap))
     names = ("statistics", "source", "should_be_closed", "closed", "route", "deviation", "gap")
-    tables["verdicts"] = table(**dict(zip(names, zip(*rows, strict=True), strict=True)))
-    return tables
+    return from_rows(names, rows)
 
 
 def _projection(name: str, count: int) -> Table:
@@ -164,18 +166,15 @@ def _moments(seed: int, atoms: int) -> Table:
 def _binomial(mdp: MDP, moments: np.ndarray) -> np.ndarray:
     """E[(R + gamma Z)^j] for j = 1..k by the binomial theorem, under the uniform policy."""
     k = moments.shape[-1]
-    states = np.concatenate(
-        [np.ones((mdp.num_states, 1)), moments.mean(axis=1)], axis=-1
-    )  # [S, k + 1]
+    ones = np.ones((mdp.num_states, 1))
+    states = np.concatenate([ones, moments.mean(axis=1)], axis=-1)  # [S, k + 1]
     rewards = reward_moments(mdp, k)
-    backed_up = []
+    backed_up = np.zeros((*mdp.probs.shape[:2], k))
     for j in range(1, k + 1):
-        terms = (
-            math.comb(j, m) * mdp.gamma ** (j - m) * rewards[..., m] * states[mdp.successors, j - m]
-            for m in range(j + 1)
-        )
-        backed_up.append(np.sum(mdp.probs * sum(terms), axis=-1))
-    return np.stack(backed_up, axis=-1)
+        for m in range(j + 1):
+            term = mdp.gamma ** (j - m) * rewards[..., m] * states[mdp.successors, j - m]
+            backed_up[..., j - 1] += math.comb(j, m) * np.sum(mdp.probs * term, axis=-1)
+    return backed_up
 
 
 def draw(tables: Tables) -> list[Drawing]:
@@ -193,10 +192,8 @@ def draw(tables: Tables) -> list[Drawing]:
     axis.set_yticks(np.arange(len(order)), rows["statistics"][order])
     axis.set(xscale="log", xlim=(1e-18, 1e3), xlabel="largest difference found after a backup")
     axis.grid(axis="y", visible=False)
-    for name, colour in (
-        ("closed: rounding errors", "#009E73"),
-        ("not closed: the witness's gap", "#D55E00"),
-    ):
+    legend = {"closed: rounding errors": "#009E73", "not closed: the witness's gap": "#D55E00"}
+    for name, colour in legend.items():
         axis.barh(np.nan, np.nan, color=colour, label=name)
     axis.legend(loc="upper center", bbox_to_anchor=(0.4, 1.1), ncols=2)
     caption = (

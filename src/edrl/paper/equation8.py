@@ -10,22 +10,35 @@ they would have one expectile only.
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
-from itertools import combinations, product
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from scipy.optimize import minimize
 
 from edrl.core.families import Expectiles, evenly_spaced, midpoints
 from edrl.core.particles import Particles
+from edrl.paper.equal_samples import (
+    EXACT,
+    as_fractions,
+    certificate,
+    descend,
+    exist,
+    levels_of,
+    objective,
+    ordered_samples,
+    ratio,
+    with_gradient,
+)
 from edrl.paper.experiment import (
     Advance,
     Claim,
+    Columns,
     Drawing,
     Experiment,
     Table,
     Tables,
+    from_rows,
     joined,
     select,
     table,
@@ -35,58 +48,54 @@ from edrl.report import style
 
 KS = (3, 5, 9)  # of expectiles and of samples
 LEVELS = ("midpoints", "0.01 to 0.99")
-GRID = 16  # certificates are made of multiples of 1/16
 ATOMS = 32  # of the random distributions
 CHORD = np.linspace(0, 1, 33)[1:-1]  # where on a segment the objective is compared with the chord
-SEARCHES, CLIMBS = 10, 100  # for certificates: from how many starts, and with how many steps
-EXACT = 1e-9  # what is at most this is zero but for rounding; expectiles are scaled to a range of 1
 APART = 1e-3  # a local minimum is certified if no sample is nearer to an expectile
 
-
-Fractions = Sequence[Fraction]
 Counts = dict[str, list[int]]
 Shares = dict[tuple[int, str], float]
 
 
-def levels_of(k: int, levels: str) -> list[Fraction]:
-    """The levels as fractions: (2i - 1)/2K, or from 1/100 to 99/100."""
-    if levels == "midpoints":
-        return [Fraction(2 * i + 1, 2 * k) for i in range(k)]
-    return [Fraction(1, 100) + Fraction(98, 100) * i / (k - 1) for i in range(k)]
-
-
 def measure(full: bool, advance: Advance) -> Tables:
     """Certificates, random segments, local minima, existence, and what the figure shows."""
-    segments, inputs, starts, asked = (5_000, 60, 32, 500) if full else (2_000, 16, 12, 100)
-    found: dict[str, list[Table]] = {
-        "certificates": [],
-        "segments": [],
-        "minima": [],
-        "existence": [],
-    }
-    for number, (k, levels) in enumerate((k, levels) for k in KS for levels in LEVELS):
-        advance(number / 6, f"K = {k}, {levels}")
-        rng = np.random.default_rng(number)
-        taus, where = _taus(k, levels), {"k": k, "levels": levels}
-        values, known = _random_expectiles(taus, rng, segments + inputs + asked, asked // 4)
-        certificate = _certificate(levels_of(k, levels), np.random.default_rng(number))
-        found["certificates"].append(table(**where, **certificate))
-        found["segments"].append(table(**where, **_segments(taus, values[:segments], rng)))
-        descents = _minima(taus, values[segments:-asked], rng, starts)
-        found["minima"].append(table(**where, **descents))
-        exist = {
-            "random": _exist(taus, values[-asked:]),
-            "samples": _exist(taus, known),
-        }
-        found["existence"].append(
-            table(
-                **where, expectiles_of=list(exist), asked=[len(one) for one in exist.values()],
-                exist=[one.sum() for one in exist.values()],
-            )
-        )  # fmt: skip
-    tables = {name: joined(*parts) for name, parts in found.items()}
-    tables["along"] = joined(*(_along(tables["certificates"], *one) for one in product(KS, LEVELS)))
+    sizes = Sizes(5_000, 60, 32, 500) if full else Sizes(2_000, 16, 12, 100)
+    settings = list(product(KS, LEVELS))
+    found = []
+    for number, (k, levels) in enumerate(settings):
+        advance(number / len(settings), f"K = {k}, {levels}")
+        found.append(_measure_setting(k, levels, sizes, number))
+    tables = {name: joined(*(one[name] for one in found)) for name in found[0]}
+    tables["along"] = joined(*(_along(tables["certificates"], *one) for one in settings))
     return tables | _landscape()
+
+
+class Sizes(NamedTuple):
+    """How much is measured for each K and set of levels."""
+
+    segments: int
+    inputs: int  # to descents
+    starts: int  # of descents, for each input
+    asked: int  # whether samples exist
+
+
+def _measure_setting(k: int, levels: str, sizes: Sizes, seed: int) -> Tables:
+    rng = np.random.default_rng(seed)
+    taus, where = _taus(k, levels), {"k": k, "levels": levels}
+    total = sizes.segments + sizes.inputs + sizes.asked
+    values, known = _random_expectiles(taus, rng, total, sizes.asked // 4)
+    along, descents, asked = np.split(values, [sizes.segments, sizes.segments + sizes.inputs])
+    certified = certificate(levels_of(k, levels), np.random.default_rng(seed))
+    segments = _segments(taus, along, rng)
+    minima = _minima(taus, descents, rng, sizes.starts)
+    found = {"random": exist(taus, asked), "samples": exist(taus, known)}
+    rows = [(name, len(one), int(one.sum())) for name, one in found.items()]
+    existence = from_rows(("expectiles_of", "asked", "exist"), rows)
+    return {
+        "certificates": table(**where, **certified),
+        "segments": table(**where, **segments),
+        "minima": table(**where, **minima),
+        "existence": table(**where, **existence),
+    }
 
 
 def _taus(k: int, levels: str) -> np.ndarray:
@@ -109,98 +118,6 @@ def _scaled(values: np.ndarray) -> np.ndarray:
     return np.asarray((values - values[..., :1]) / (values[..., -1:] - values[..., :1]))
 
 
-def _ordered_samples(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Ordered Gaussian samples around expectiles that run from 0 to 1."""
-    return np.sort(rng.normal(0.5, 0.75, shape), axis=-1)
-
-
-def conditions(taus: np.ndarray, values: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """r_k [..., K] for samples [..., N]: the left-hand sides of Equation (7)."""
-    error = samples[..., None, :] - values[..., :, None]
-    weight = np.where(error > 0, taus[:, None], 1 - taus[:, None])
-    return np.asarray(np.mean(-2 * weight * error, axis=-1))
-
-
-def objective(taus: np.ndarray, values: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Equation (8)."""
-    return np.asarray(np.sum(conditions(taus, values, samples) ** 2, axis=-1))
-
-
-def _slopes(taus: np.ndarray, values: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """The derivative [K, N] of the conditions between two kinks."""
-    above = samples[None, :] > values[:, None]
-    return -2 * np.where(above, taus[:, None], 1 - taus[:, None]) / len(samples)
-
-
-def exact_objective(taus: Fractions, values: Fractions, samples: Fractions) -> Fraction:
-    """Equation (8) in rational arithmetic."""
-    total = Fraction(0)
-    for tau, value in zip(taus, values, strict=True):
-        scores = (-2 * (tau if z > value else 1 - tau) * (z - value) for z in samples)
-        total += (sum(scores, Fraction(0)) / len(samples)) ** 2
-    return total
-
-
-def exact_expectile(tau: Fraction, samples: Fractions) -> Fraction:
-    """The expectile of equally weighted samples: their mean, with the weights of its own place."""
-    ordered = sorted(samples)
-    for below in range(1, len(ordered) + 1):
-        weights = [1 - tau] * below + [tau] * (len(ordered) - below)
-        weighted = (weight * z for weight, z in zip(weights, ordered, strict=True))
-        value = sum(weighted, Fraction(0)) / sum(weights)
-        if ordered[below - 1] <= value and (below == len(ordered) or value <= ordered[below]):
-            return value
-    raise AssertionError("samples have an expectile at every level")
-
-
-def _certificate(taus: list[Fraction], rng: np.random.Generator) -> dict[str, list[str]]:
-    """Two ordered sets of samples and expectiles, as fractions, with a high midpoint.
-
-    It is the highest over the mean of the ends that a random search finds. The expectiles are those
-    of K equally weighted samples, so the least objective is zero.
-    """
-    k = len(taus)
-    found = []
-    for _ in range(SEARCHES):
-        known = np.sort(rng.choice(4 * GRID, k, replace=False))
-        values = [exact_expectile(tau, [Fraction(int(n), GRID) for n in known]) for tau in taus]
-        pair, height = _climb(np.array(taus, float), np.array(values, float), known, rng)
-        found.append((height, values, [[Fraction(int(n), GRID) for n in end] for end in pair]))
-    _, values, (left, right) = max(found, key=lambda one: one[0])
-    columns = {"tau": taus, "expectile": values, "left": left, "right": right}
-    return {name: [str(entry) for entry in one] for name, one in columns.items()}
-
-
-def _climb(
-    taus: np.ndarray, values: np.ndarray, known: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, float]:
-    """Ends [2, K] of a segment, in sixteenths, and the objective at its midpoint over theirs."""
-
-    def best(ends: np.ndarray) -> tuple[np.ndarray, float]:
-        at_ends = objective(taus, values, ends / GRID).mean(axis=-1)
-        middle = objective(taus, values, ends.mean(axis=1) / GRID)
-        ratio = np.where(at_ends > 0, middle / np.maximum(at_ends, 1e-300), 0)
-        return ends[ratio.argmax()], float(ratio.max())
-
-    shape = (2, len(taus))
-    pool = np.sort(rng.integers(-4 * GRID, 8 * GRID, (2_000, *shape)), axis=-1)
-    pool[::2, 1] = known  # segments that lead to a solution
-    pair, height = best(pool)
-    for _ in range(CLIMBS):
-        steps = rng.integers(-GRID, GRID + 1, (128, *shape)) * (rng.random((128, *shape)) < 0.3)
-        pair, height = best(np.concatenate([pair[None], np.sort(pair + steps, axis=-1)]))
-    return pair, height
-
-
-def _ratio(rows: dict[str, np.ndarray]) -> Fraction:
-    """The objective at the midpoint over the mean of both ends, exactly."""
-    names = ("tau", "expectile", "left", "right")
-    taus, values, left, right = ([Fraction(str(entry)) for entry in rows[name]] for name in names)
-    middle = [(one + other) / 2 for one, other in zip(left, right, strict=True)]
-    ends = exact_objective(taus, values, left) + exact_objective(taus, values, right)
-    return 2 * exact_objective(taus, values, middle) / ends
-
-
 def _segments(taus: np.ndarray, values: np.ndarray, rng: np.random.Generator) -> Counts:
     """Random segments between ordered samples: is the objective convex, or above the chord?
 
@@ -208,7 +125,7 @@ def _segments(taus: np.ndarray, values: np.ndarray, rng: np.random.Generator) ->
     kinks, where a sample passes an expectile: where r_k and the change of its slope, which has the
     sign of 1 - 2 tau_k, differ in sign.
     """
-    left, right = _ordered_samples(rng, 2, *values.shape)
+    left, right = ordered_samples(rng, 2, *values.shape)
     way = right - left
     at = (values[:, None] - left[..., None]) / way[..., None]  # when sample n passes e_k, [., N, K]
     points = left[:, None, None] + at[..., None] * way[:, None, None]  # [., N, K, N]
@@ -230,100 +147,20 @@ def _segments(taus: np.ndarray, values: np.ndarray, rng: np.random.Generator) ->
 def _minima(taus: np.ndarray, values: np.ndarray, rng: np.random.Generator, starts: int) -> Table:
     """Where descents from several starts end; the first start is the paper's, the expectiles."""
     rows = []
-    for number, (row, exist) in enumerate(zip(values, _exist(taus, values), strict=True)):
-        for start, samples in enumerate((row, *_ordered_samples(rng, starts - 1, len(row)))):
-            end = _descend(taus, row, samples)
-            reached, gradient = _with_gradient(end, taus, row)
+    for number, (row, exists) in enumerate(zip(values, exist(taus, values), strict=True)):
+        for start, samples in enumerate((row, *ordered_samples(rng, starts - 1, len(row)))):
+            end = descend(taus, row, samples)
+            reached, gradient = with_gradient(end, taus, row)
             kink = np.abs(end[:, None] - row).min()
             steepest = np.abs(gradient).max()
-            rows.append((number, bool(exist), start, reached, float(steepest), float(kink)))
-    names = ("input", "exist", "start", "objective", "gradient", "kink")
-    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-
-
-def _descend(taus: np.ndarray, values: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Where BFGS ends, moved to the minimum of the quadratic that the objective is there.
-
-    That is a local minimum of the objective if no sample passes an expectile on the way; else
-    nothing is moved.
-    """
-    end = minimize(_with_gradient, start, (taus, values), jac=True, method="BFGS").x
-    slopes = _slopes(taus, values, end)
-    settled = end - np.linalg.pinv(slopes) @ conditions(taus, values, end)
-    stays = np.array_equal(_slopes(taus, values, settled), slopes)
-    return settled if stays else np.asarray(end)
-
-
-def _with_gradient(
-    samples: np.ndarray, taus: np.ndarray, values: np.ndarray
-) -> tuple[float, np.ndarray]:
-    residual = conditions(taus, values, samples)
-    return float(np.sum(residual**2)), 2 * residual @ _slopes(taus, values, samples)
-
-
-def _exist(taus: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """For which rows there are equally weighted samples, which must fulfil the conditions."""
-    left = conditions(taus, values, equal_samples(taus, values))
-    return np.asarray(np.abs(left).max(axis=-1) < 1e-7)
-
-
-def equal_samples(taus: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """K equally weighted samples [rows, K] with the expectiles [rows, K], or NaN where there are
-    none.
-
-    All places are tried that they may have. With c_j samples in the j-th interval between the
-    expectiles, of sum S_j, the conditions are linear: sum_j w_kj (S_j - c_j e_k) = 0. Their
-    solutions are a line, and S_j must lie between c_j times the ends of its interval.
-    """
-    k = len(taus)
-    below = np.arange(k + 1) <= np.arange(k)[:, None]  # whether the j-th interval lies below e_k
-    weights = np.where(below, 1 - taus[:, None], taus[:, None])  # [K, K + 1]
-    line, inverse = np.linalg.svd(weights)[2][-1], np.linalg.pinv(weights)
-    cells = _cells(k)
-    per_expectile = cells @ weights.T
-    return np.stack([_in_any_cell(row, cells, per_expectile, line, inverse) for row in values])
-
-
-def _cells(k: int) -> np.ndarray:
-    """All ways to put k samples into k + 1 intervals, [C(2k, k), k + 1]."""
-    bars = np.array(list(combinations(range(2 * k), k)))
-    ends = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), 2 * k)])
-    return (np.diff(ends, axis=-1) - 1).astype(float)
-
-
-def _in_any_cell(
-    values: np.ndarray,
-    cells: np.ndarray,
-    per_expectile: np.ndarray,
-    line: np.ndarray,
-    inverse: np.ndarray,
-) -> np.ndarray:
-    """Samples in the first cell in which a part of the line is left, or NaN."""
-    ends = np.concatenate([[-1e6], values, [1e6]])  # as good as infinite
-    first, last = np.full(len(cells), -np.inf), np.full(len(cells), np.inf)
-    for j in range(len(ends) - 1):
-        middle = per_expectile @ (values * inverse[j])
-        low = (cells[:, j] * ends[j] - EXACT - middle) / line[j]
-        high = (cells[:, j] * ends[j + 1] + EXACT - middle) / line[j]
-        first = np.maximum(first, np.minimum(low, high))
-        last = np.minimum(last, np.maximum(low, high))
-        kept = first <= last
-        cells, per_expectile = cells[kept], per_expectile[kept]
-        first, last = first[kept], last[kept]
-    if len(cells) == 0:
-        return np.full(len(values), np.nan)
-    sums = inverse @ (values * per_expectile[0]) + (first[0] + last[0]) / 2 * line
-    counts = cells[0].astype(int)
-    return np.repeat(sums / np.maximum(counts, 1), counts)
+            rows.append((number, bool(exists), start, reached, float(steepest), float(kink)))
+    return from_rows(("input", "exist", "start", "objective", "gradient", "kink"), rows)
 
 
 def _along(certificates: Table, k: int, levels: str) -> Table:
     """The objective along the certificate's segment, over the mean of its ends."""
     rows = select(certificates, k=k, levels=levels)
-    taus, values, left, right = (
-        np.array([float(Fraction(str(entry))) for entry in rows[name]])
-        for name in ("tau", "expectile", "left", "right")
-    )
+    taus, values, left, right = np.array(as_fractions(rows), float)
     t = np.linspace(0, 1, 101)
     along = objective(taus, values, left + t[:, None] * (right - left))
     return table(k=k, levels=levels, t=t, objective=along / along[[0, -1]].mean())
@@ -425,7 +262,7 @@ def _misled(tables: Tables) -> Shares:
     return shares
 
 
-def _reached(tables: Tables, k: int, levels: str) -> dict[str, np.ndarray]:
+def _reached(tables: Tables, k: int, levels: str) -> Columns:
     """What the descents ended with, [inputs, starts]."""
     rows = select(tables["minima"], k=k, levels=levels)
     inputs = len(set(rows["input"]))
@@ -445,7 +282,7 @@ def judge(tables: Tables) -> list[Claim]:
     settings = _settings(tables["certificates"])
     ratios = {}
     for k, levels in settings:
-        ratios[k, levels] = float(_ratio(select(tables["certificates"], k=k, levels=levels)))
+        ratios[k, levels] = float(ratio(select(tables["certificates"], k=k, levels=levels)))
     violated, existing, misled = _violations(tables), _existing(tables), _misled(tables)
     trapped = {one: _trapped(tables, *one) for one in settings}
     missed = 1 - min(_existing(tables, "samples").values())

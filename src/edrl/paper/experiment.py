@@ -15,22 +15,34 @@ from edrl.core.check import fail
 from edrl.paper.thresholds import judged
 from edrl.report.claims import Claim, Limit, Threshold
 from edrl.report.style import Drawing
-from edrl.study.tables import Table, Tables, joined, select, table
+from edrl.study.tables import (
+    Columns,
+    Table,
+    Tables,
+    from_rows,
+    joined,
+    select,
+    summarised,
+    table,
+)
 
 # With what an experiment is written in: one import is enough for it.
 __all__ = [
     "SECTIONS",
     "Advance",
     "Claim",
+    "Columns",
     "Drawing",
     "Experiment",
     "Limit",
     "Table",
     "Tables",
     "Threshold",
+    "from_rows",
     "joined",
     "judged",
     "select",
+    "summarised",
     "table",
 ]
 

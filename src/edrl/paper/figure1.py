@@ -32,29 +32,11 @@ def measure(full: bool, advance: Advance) -> Tables:
         imputed = family.impute(values[successor, _FORWARD])
         pushed = imputed.push(reward, chain.gamma)
         residual = np.abs(family.evaluate(imputed) - values[successor, _FORWARD])
-        statistics.append(
-            table(
-                role=role,
-                state=successor,
-                tau=family.taus,
-                value=values[successor, _FORWARD],
-                residual=residual,
-            )
-        )
-        atoms.append(
-            table(
-                stage="imputed", role=role, state=successor, atom=imputed.atoms, prob=imputed.probs
-            )
-        )
-        atoms.append(
-            table(
-                stage="pushed",
-                role=role,
-                state=successor,
-                atom=pushed.atoms,
-                prob=prob * pushed.probs,
-            )
-        )
+        where: dict[str, object] = {"role": role, "state": successor}
+        value = values[successor, _FORWARD]
+        statistics.append(table(**where, tau=family.taus, value=value, residual=residual))
+        for stage, mu, weight in (("imputed", imputed, 1.0), ("pushed", pushed, prob)):
+            atoms.append(table(stage=stage, **where, atom=mu.atoms, prob=weight * mu.probs))
         mixed_atoms.append(np.asarray(pushed.atoms))
         mixed_probs.append(prob * np.asarray(pushed.probs))
     target = type(imputed)(np.concatenate(mixed_atoms), np.concatenate(mixed_probs))
@@ -73,9 +55,9 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 def draw(tables: Tables) -> list[Drawing]:
     figure, panels = style.axes(1, 4, width=11, height=3.3, sharex=True)
-    names = {
-        role: f"$x_{{{select(tables['statistics'], role=role)['state'][0]}}}$" for role in _COLOURS
-    }
+    names = {}
+    for role in _COLOURS:
+        names[role] = f"$x_{{{select(tables['statistics'], role=role)['state'][0]}}}$"
     for role in ("next", "reset"):
         _expectiles(panels[0], select(tables["statistics"], role=role), role, names[role])
         for axes, stage in ((panels[1], "imputed"), (panels[2], "pushed")):
@@ -88,13 +70,10 @@ def draw(tables: Tables) -> list[Drawing]:
         "3. Bellman: mix r + γz",
         "4. new statistics",
     )
-    for axes, title in zip(panels, titles, strict=True):
-        axes.set(title=title, xlabel="return")
+    labels = ("level τ", "probability", "probability", "level τ")
+    for axes, title, label in zip(panels, titles, labels, strict=True):
+        axes.set(title=title, xlabel="return", ylabel=label)
         axes.legend(loc="upper left")
-    for axes, label in zip(
-        panels, ("level τ", "probability", "probability", "level τ"), strict=True
-    ):
-        axes.set_ylabel(label)
     return [Drawing("figure-1", figure, _CAPTION)]
 
 

@@ -1,11 +1,22 @@
 """Figure 2: a chain with a bimodal reward at its end, by CDRL, EDRL-naive and EDRL."""
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.stats import norm
 
 import edrl
 from edrl.core.metrics import wasserstein
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Tables, joined, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular import evaluate, problems, return_distributions
@@ -25,24 +36,11 @@ def measure(full: bool, advance: Advance) -> Tables:
         family = edrl.algorithm(name, _K, _SUPPORT)
         solution = evaluate(chain, 0, family)
         learnt = solution.distributions()[states, 0].sorted()
-        summary.append(
-            table(
-                algorithm=name,
-                state=states,
-                std=learnt.std(),
-                true_std=true_returns.std(),
-                w1=wasserstein(learnt, true_returns),
-            )
-        )
-        place = np.repeat(states, learnt.size)
-        atoms.append(
-            table(
-                algorithm=name,
-                state=place,
-                atom=np.ravel(learnt.atoms),
-                prob=np.ravel(learnt.probs),
-            )
-        )
+        w1 = wasserstein(learnt, true_returns)
+        spread = {"std": learnt.std(), "true_std": true_returns.std()}
+        summary.append(table(algorithm=name, state=states, **spread, w1=w1))
+        columns = {"atom": np.ravel(learnt.atoms), "prob": np.ravel(learnt.probs)}
+        atoms.append(table(algorithm=name, state=np.repeat(states, learnt.size), **columns))
     x = np.linspace(-2.2, 2.2, 221)
     scale = chain.gamma ** (_STATES - 1 - states)[:, None]
     exact = (norm.cdf(x / scale, -1, 0.3) + norm.cdf(x / scale, 1, 0.3)) / 2
@@ -51,33 +49,35 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def draw(tables: Tables) -> list[Drawing]:
+    return [
+        Drawing("figure-2", _draw_cdfs(tables), _CAPTION),
+        Drawing("figure-2-spread", _draw_spread(tables["summary"]), _CAPTION_SPREAD),
+    ]
+
+
+def _draw_cdfs(tables: Tables) -> Figure:
     figure, grid = style.axes(len(_NAMES), _STATES, width=11, height=5, sharex=True, sharey=True)
     for line, name in zip(grid, _NAMES, strict=True):
         for state, axes in enumerate(line):
-            true_cdf = select(tables["true_cdf"], state=state)
-            axes.fill_between(
-                true_cdf["x"], true_cdf["cdf"], color="#c8c8c8", linewidth=0, label="truth"
-            )
+            true = select(tables["true_cdf"], state=state)
+            axes.fill_between(true["x"], true["cdf"], color="#c8c8c8", linewidth=0, label="truth")
             rows = select(tables["atoms"], algorithm=name, state=state)
-            style.step_cdf(
-                axes, rows["atom"], rows["prob"], style.COLOURS[name], name, ends=(-2.2, 2.2)
-            )
+            cdf = rows["atom"], rows["prob"]
+            style.step_cdf(axes, *cdf, style.COLOURS[name], name, ends=(-2.2, 2.2))
         line[0].set_ylabel(f"{name}\nP(return ≤ z)")
     for state, (axes, lowest) in enumerate(zip(grid[0], grid[-1], strict=True)):
         axes.set_title(f"$x_{state}$")
         lowest.set_xlabel("z")
     grid[0, 0].set(xlim=(-2.2, 2.2), ylim=(0, 1.02))
+    return figure
 
-    spread, axes = style.axes(1, 1, width=6, height=3.2)
+
+def _draw_spread(summary: Table) -> Figure:
+    figure, axes = style.axes(1, 1, width=6, height=3.2)
     for name in _NAMES:
-        rows = select(tables["summary"], algorithm=name)
-        axes.plot(
-            rows["state"],
-            rows["std"] / rows["true_std"],
-            marker=style.MARKERS[name],
-            color=style.COLOURS[name],
-            label=name,
-        )
+        rows = select(summary, algorithm=name)
+        ratio = rows["std"] / rows["true_std"]
+        axes.plot(rows["state"], ratio, label=name, **style.look_of(name))
     axes.axhline(1, color=style.COLOURS["truth"], linestyle=":", label="truth")
     axes.set(
         xlabel="state (the reward is paid on leaving $x_6$)",
@@ -85,10 +85,7 @@ def draw(tables: Tables) -> list[Drawing]:
     )
     axes.set_xticks(range(_STATES), [f"$x_{state}$" for state in range(_STATES)])
     axes.legend()
-    return [
-        Drawing("figure-2", figure, _CAPTION),
-        Drawing("figure-2-spread", spread, _CAPTION_SPREAD),
-    ]
+    return figure
 
 
 _CAPTION = (
@@ -103,14 +100,13 @@ _CAPTION_SPREAD = (
 
 
 def judge(tables: Tables) -> list[Claim]:
-    def ratio(name: str) -> np.ndarray:
+    ratios, w1 = {}, {}
+    for name in _NAMES:
         rows = select(tables["summary"], algorithm=name)
-        return np.asarray((rows["std"] / rows["true_std"]) ** 2)
-
-    cdrl, naive, edrl_ = (ratio(name) for name in _NAMES)
-    w1 = {name: select(tables["summary"], algorithm=name)["w1"] for name in _NAMES}
+        ratios[name], w1[name] = (rows["std"] / rows["true_std"]) ** 2, rows["w1"]
+    cdrl, naive, edrl_ = ratios.values()
     others = min(w1["CDRL"][0], w1["EDRL-naive"][0])
-    at_reward = {name: float(ratio(name)[-1]) for name in _NAMES}
+    at_reward = {name: float(ratio[-1]) for name, ratio in ratios.items()}
     return [
         judged(
             "figure-2-cdrl", "Section 3.1", "CDRL overestimates the variance, more at each step from the reward",

@@ -4,7 +4,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Tables, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Columns,
+    Drawing,
+    Experiment,
+    Tables,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular import problems, return_distributions
@@ -31,12 +40,9 @@ def measure(full: bool, advance: Advance) -> Tables:
     returns = return_distributions(chain, 0, atoms=512).particles
     x = np.linspace(-8, 2, 401)
     states = np.arange(_LENGTH - 1)
-    kernel = np.exp(
-        -0.5 * ((x[:, None] - np.asarray(returns.atoms)[states, 0][:, None]) / _BANDWIDTH) ** 2
-    )
-    density = (kernel * np.asarray(returns.probs)[states, 0][:, None]).sum(-1) / (
-        _BANDWIDTH * np.sqrt(2 * np.pi)
-    )
+    atoms, probs = (np.asarray(part)[states, 0][:, None] for part in (returns.atoms, returns.probs))
+    kernel = np.exp(-0.5 * ((x[:, None] - atoms) / _BANDWIDTH) ** 2)
+    density = (kernel * probs).sum(-1) / (_BANDWIDTH * np.sqrt(2 * np.pi))
     densities = table(
         distance=np.repeat(_LENGTH - 1 - states, x.size),
         x=np.tile(x, len(states)),
@@ -56,11 +62,8 @@ def draw(tables: Tables) -> list[Drawing]:
         found = select(tables["densities"], distance=distance)
         axes.fill_between(found["x"], found["density"], color="#c8c8c8", linewidth=0)
         axes.plot(found["x"], found["density"], color=style.COLOURS["truth"], linewidth=1)
-        axes.set(
-            title=f"{distance} step{'s' if distance > 1 else ''} to the goal",
-            xlabel="return",
-            xlim=(-6, 1.6),
-        )
+        steps = "1 step" if distance == 1 else f"{distance} steps"
+        axes.set(title=f"{steps} to the goal", xlabel="return", xlim=(-6, 1.6))
     panels[0].set_ylabel("density, smoothed")
     return [
         Drawing("figure-3", figure, _CAPTION),
@@ -68,62 +71,58 @@ def draw(tables: Tables) -> list[Drawing]:
     ]
 
 
-def _draw_chain(axes: Axes, rows: dict[str, np.ndarray], action: str) -> None:
+def _draw_chain(axes: Axes, rows: Columns, action: str) -> None:
     """Circles for states, arrows for transitions, as wide as they are likely."""
     last = int(max(rows["state"].max(), rows["successor"].max()))
     ends = set(rows["successor"][rows["ends"]].tolist())
     for state in range(last + 1):
-        axes.add_patch(
-            Circle(
-                (state, 0),
-                0.3,
-                fill=True,
-                facecolor="white",
-                edgecolor="black",
-                linewidth=1.2,
-                zorder=3,
-            )
-        )
-        if state in ends:
-            axes.add_patch(
-                Circle((state, 0), 0.24, fill=False, edgecolor="black", linewidth=0.8, zorder=4)
-            )
-        axes.text(state, 0, f"$x_{{{state}}}$", ha="center", va="center", fontsize=8, zorder=5)
-    for state, successor, prob, reward in zip(
-        rows["state"], rows["successor"], rows["prob"], rows["reward"], strict=True
-    ):
-        forward = successor > state
-        bend = -0.45 if forward else (-0.3 if successor < state else 0)
-        start, stop = (
-            ((state + 0.2, 0.24), (successor - 0.2, 0.24))
-            if forward
-            else ((state, -0.3), (successor, -0.3))
-        )
-        if successor == state:
-            start, stop, bend = (state - 0.22, -0.2), (state - 0.22, 0.2), -2.6
-        axes.add_patch(
-            FancyArrowPatch(
-                start,
-                stop,
-                connectionstyle=f"arc3,rad={bend}",
-                arrowstyle="-|>",
-                mutation_scale=9,
-                linewidth=0.5 + 1.6 * prob,
-                color=_COLOURS[action],
-                alpha=0.35 + 0.65 * prob,
-            )
-        )
-        if reward and forward:
+        _draw_state(axes, state, state in ends)
+    transitions = (rows["state"], rows["successor"], rows["prob"], rows["reward"])
+    for state, successor, prob, reward in zip(*transitions, strict=True):
+        _draw_arrow(axes, state, successor, prob, _COLOURS[action])
+        if reward and successor > state:
             axes.text(state + 0.5, 0.62, f"reward {reward:+g}", ha="center", fontsize=8)
     right = rows["prob"][rows["successor"] > rows["state"]]
     left = rows["prob"][rows["successor"] <= rows["state"]]
     toll = rows["reward"][rows["successor"] == 0]
     axes.set(xlim=(-1.2, last + 0.6), ylim=(-3.2, 1.0), aspect="auto")
     axes.set_title(
-        f"{action}: right with probability {right.mean():g}, to $x_0$ with {left.mean():g} and reward {toll.mean():+g}",
+        f"{action}: right with probability {right.mean():g}, to $x_0$ with {left.mean():g}"
+        f" and reward {toll.mean():+g}",
         loc="left",
     )
     axes.axis("off")
+
+
+def _draw_state(axes: Axes, state: int, terminal: bool) -> None:
+    """A circle, and a second one in it if the state is terminal."""
+    outer: style.Options = {"facecolor": "white", "edgecolor": "black", "linewidth": 1.2}
+    axes.add_patch(Circle((state, 0), 0.3, fill=True, zorder=3, **outer))
+    if terminal:
+        inner: style.Options = {"edgecolor": "black", "linewidth": 0.8, "zorder": 4}
+        axes.add_patch(Circle((state, 0), 0.24, fill=False, **inner))
+    axes.text(state, 0, f"$x_{{{state}}}$", ha="center", va="center", fontsize=8, zorder=5)
+
+
+def _draw_arrow(axes: Axes, state: int, successor: int, prob: float, colour: str) -> None:
+    """Above the states to the right, below them to the left, and round a state to itself."""
+    if successor > state:
+        start, stop, bend = (state + 0.2, 0.24), (successor - 0.2, 0.24), -0.45
+    elif successor < state:
+        start, stop, bend = (state, -0.3), (successor, -0.3), -0.3
+    else:
+        start, stop, bend = (state - 0.22, -0.2), (state - 0.22, 0.2), -2.6
+    arrow = FancyArrowPatch(
+        start,
+        stop,
+        connectionstyle=f"arc3,rad={bend}",
+        arrowstyle="-|>",
+        mutation_scale=9,
+        linewidth=0.5 + 1.6 * prob,
+        color=colour,
+        alpha=0.35 + 0.65 * prob,
+    )
+    axes.add_patch(arrow)
 
 
 _CAPTION = (

@@ -1,8 +1,12 @@
 """Figure 4: nine expectiles of the return from the 15-chain's first state: the collapse."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 
+from edrl.core.families import Expectiles
+from edrl.core.types import Array
 from edrl.paper.chains import (
     ALPHA,
     AT,
@@ -17,10 +21,20 @@ from edrl.paper.chains import (
     interval,
     padded_chain,
 )
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Tables, joined, select, table
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    joined,
+    select,
+    table,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
-from edrl.tabular import evaluate, learn, return_distributions, rollouts
+from edrl.tabular import MDP, evaluate, learn, return_distributions, rollouts
 
 _K = 9
 _HOW = {"DP": "dynamic programming", "TD": f"{STEPS:,} temporal-difference steps"}
@@ -30,38 +44,38 @@ def measure(full: bool, advance: Advance) -> Tables:
     chain = padded_chain(LONGEST)
     truth = return_distributions(chain, FORWARD, atoms=1024)
     # How far the paper's ground truth is off is told by repeating it.
-    sampled = [
-        rollouts(chain, FORWARD, 1000, seed=seed, state=0) for seed in range(100 if full else 30)
-    ]
+    repeats = range(100 if full else 30)
+    sampled = [rollouts(chain, FORWARD, 1000, seed=seed, state=0) for seed in repeats]
+    seeds = 30 if full else 6
     rows, bounds = [], []
     for number, levels in enumerate(LEVELS):
         exact, naive = expectiles(levels, _K), expectiles(levels, _K, "as_samples")
-        columns = {"levels": levels, "tau": exact.taus}
         low, high = (bound[0, FORWARD] for bound in truth.bracket(exact))
-        bounds.append(table(**columns, low=low, high=high))
-        true_values = truth.values(exact)[0, FORWARD]
-        rows.append(table(algorithm="truth", mode="exact", seed=0, **columns, value=true_values))
-        for seed, returns in enumerate(sampled):
-            rows.append(
-                table(
-                    algorithm="Monte Carlo",
-                    mode="MC",
-                    seed=seed,
-                    **columns,
-                    value=exact.evaluate(returns),
-                )
-            )
-        for name, family in (("EDRL", exact), ("EDRL-naive", naive)):
-            advance(number / 2 + (0.1 if name == "EDRL" else 0.3), f"{name}, levels {levels}")
-            value = evaluate(chain, FORWARD, family).values[0, FORWARD]
-            rows.append(table(algorithm=name, mode="DP", seed=0, **columns, value=value))
-            seeds = 30 if full else 6
-            learnt = learn(
-                chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=seeds
-            ).final()[0]
-            for seed, values in enumerate(learnt[:, 0, FORWARD]):
-                rows.append(table(algorithm=name, mode="TD", seed=seed, **columns, value=values))
+        bounds.append(table(levels=levels, tau=exact.taus, low=low, high=high))
+        runs: dict[tuple[str, str], Sequence[Array]] = {
+            ("truth", "exact"): [truth.values(exact)[0, FORWARD]],
+            ("Monte Carlo", "MC"): [exact.evaluate(returns) for returns in sampled],
+        }
+        for place, (name, family) in enumerate({"EDRL": exact, "EDRL-naive": naive}.items()):
+            advance((number + 0.2 + 0.4 * place) / 2, f"{name}, levels {levels}")
+            runs[name, "DP"] = [evaluate(chain, FORWARD, family).values[0, FORWARD]]
+            runs[name, "TD"] = list(_learn(chain, family, seeds)[:, 0, FORWARD])
+        rows += [_rows(*key, levels, exact.taus, values) for key, values in runs.items()]
     return {"expectiles": joined(*rows), "truth_bounds": joined(*bounds)}
+
+
+def _learn(chain: MDP, family: Expectiles, seeds: int) -> np.ndarray:
+    """What temporal differences have learnt, [seeds, S, A, K]."""
+    learnt = learn(chain, family, FORWARD, steps=STEPS, step_size=ALPHA, seeds=seeds)
+    return np.asarray(learnt.final()[0])
+
+
+def _rows(algorithm: str, mode: str, levels: str, taus: Array, runs: Sequence[Array]) -> Table:
+    found = []
+    for seed, values in enumerate(runs):
+        where = {"algorithm": algorithm, "mode": mode, "seed": seed, "levels": levels}
+        found.append(table(**where, tau=taus, value=values))
+    return joined(*found)
 
 
 def _by_seed(tables: Tables, levels: str, algorithm: str, mode: str) -> np.ndarray:
@@ -98,9 +112,7 @@ def _draw_panel(axes: Axes, tables: Tables, levels: str, mode: str) -> None:
     for name in ("EDRL", "EDRL-naive"):
         mean, half = interval(_by_seed(tables, levels, name, mode))
         axes.plot(taus, mean, style.MARKERS[name] + "-", color=style.COLOURS[name], label=name)
-        axes.fill_between(
-            taus, mean - half, mean + half, color=style.COLOURS[name], alpha=0.25, linewidth=0
-        )
+        style.band(axes, taus, mean - half, mean + half, style.COLOURS[name])
     axes.set_xticks(taus, [f"{tau:.2f}" for tau in taus])
 
 

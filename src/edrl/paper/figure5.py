@@ -2,7 +2,7 @@
 runs.
 """
 
-from typing import Any
+from itertools import product
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from edrl.paper.chains import (
     AXES,
     EVEN,
     KS,
-    LENGTHS,
     LEVELS,
     LONGEST,
     MIDPOINTS,
@@ -21,6 +20,7 @@ from edrl.paper.chains import (
     SUFFIX,
     Chains,
     Method,
+    Options,
     at_start,
     cells,
     expectiles,
@@ -29,14 +29,16 @@ from edrl.paper.chains import (
     listed,
     measure_methods,
     plot_errors,
+    plot_rollouts,
     significant_falls,
 )
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined, select
+from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables, joined
 from edrl.paper.thresholds import judged
 from edrl.report import style
 
 _MANY = KS[1:]  # without K = 1, where there is nothing to impute
 _MODES = {"TD": "temporal differences", "DP": "dynamic programming"}
+_TITLES = {"EDRL-naive": "EDRL-naive", "EDRL": "EDRL, exact imputation"}
 _LABELS = {"error": "mean absolute expectile error", "w1": "Wasserstein-1 distance"}
 
 
@@ -46,16 +48,12 @@ def measure(full: bool, advance: Advance) -> Tables:
     for number, levels in enumerate(LEVELS):
         # At the other levels, some of the temporal differences will do.
         every = full or levels == MIDPOINTS
-        options: dict[str, Any] = {
-            "seeds": 12 if full else 4,
-            "td_lengths": LENGTHS if every else SPARSE,
-        }
-        options["td_ks"] = KS if every else (3, 9)
+        options: Options = {"seeds": 12 if full else 4}
+        options |= {"td_lengths": SPARSE, "td_ks": (3, 9)} if not every else {"td_ks": KS}
+        naive: Options = {"ks": _MANY, **options}  # K = 1 is EDRL's
         methods = [
             Method.of_expectiles("EDRL", **options),
-            Method.of_expectiles(
-                "EDRL-naive", "as_samples", ks=_MANY, **options
-            ),  # K = 1 is EDRL's
+            Method.of_expectiles("EDRL-naive", "as_samples", **naive),
         ]
 
         def part(fraction: float, note: str, number: int = number) -> None:
@@ -71,40 +69,31 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    names = {MIDPOINTS: "", EVEN: "-even"}
-    return [
-        _draw(tables, column, levels, f"figure-{number}{names[levels]}")
-        for levels in LEVELS
-        for column, number in (("error", 5), ("w1", 12))
-    ]
+    return [_draw(tables, column, levels) for levels, column in product(LEVELS, _LABELS)]
 
 
-def _draw(tables: Tables, column: str, levels: str, name: str) -> Drawing:
+def _draw(tables: Tables, column: str, levels: str) -> Drawing:
     """Above temporal differences, below dynamic programming; on the left over lengths, on the right
     over distances.
     """
     figure, grid = style.axes(2, 4, width=11, height=5.4, sharey=True)
-    columns = [(axis, algorithm) for axis in AXES for algorithm in ("EDRL-naive", "EDRL")]
+    columns = list(product(AXES, _TITLES))
     for line, (mode, how) in zip(grid, _MODES.items(), strict=True):
         for axes, (axis, algorithm) in zip(line, columns, strict=True):
             plot_errors(axes, tables["errors"], column, axis, mode, algorithm, levels=levels)
             if column == "error" and axis == "distance":
-                known = select(tables["monte_carlo"])
-                label, grey = "1,000 rollouts", style.COLOURS["Monte Carlo"]
-                axes.plot(known["distance"], known["error"], ":", color=grey, label=label)
+                plot_rollouts(axes, tables["monte_carlo"])
             axes.set_yscale("symlog", linthresh=0.01)
             axes.set_ylim(bottom=0)
-            if mode == "TD":
-                axes.set_title(
-                    "EDRL-naive" if algorithm == "EDRL-naive" else "EDRL, exact imputation"
-                )
         line[0].set_ylabel(f"{_LABELS[column]}\n({how})")
-    for axes, (axis, _) in zip(grid[-1], columns, strict=True):
-        axes.set_xlabel(AXES[axis], fontsize=9)
+    for top, bottom, (axis, algorithm) in zip(*grid, columns, strict=True):
+        top.set_title(_TITLES[algorithm])
+        bottom.set_xlabel(AXES[axis], fontsize=9)
     for axes in (grid[0, 2], grid[0, 3]):
         axes.legend(fontsize=7, ncols=2)
     caption = _CAPTIONS[column] + f" {AT[levels].capitalize()}."
-    return Drawing(name, figure, caption)
+    number = {"error": 5, "w1": 12}[column]
+    return Drawing(f"figure-{number}{SUFFIX[levels]}", figure, caption)
 
 
 _CAPTIONS = {
@@ -183,20 +172,16 @@ _NOTES = {("k", EVEN): _SHORT, ("length", EVEN): _SHORT, ("distance", EVEN): _SH
 def _judge_imputation(rows: Table, levels: str) -> list[Claim]:
     """Section 5.1: under EDRL errors are "much lower", and remain "relatively low"."""
     suffix, where = SUFFIX[levels], AT[levels]
-    both = {
-        (name, mode): _cells(rows, "error", levels, mode, name)
-        for name in ("EDRL", "EDRL-naive")
-        for mode in ("DP", "TD")
-    }
-    mean = {key: values.mean(axis=1) for key, values in both.items()}
+    both, mean = {}, {}
+    for name, mode in product(("EDRL", "EDRL-naive"), ("DP", "TD")):
+        both[name, mode] = _cells(rows, "error", levels, mode, name)
+        mean[name, mode] = both[name, mode].mean(axis=1)
     ratios = {mode: mean["EDRL-naive", mode] / mean["EDRL", mode] for mode in ("DP", "TD")}
-    at_x0 = {
-        mode: ratio[:, -1] for mode, ratio in ratios.items()
-    }  # the last cell is the farthest from the goal
-    pairs = np.stack(
-        [both["EDRL", "TD"], both["EDRL-naive", "TD"]]
-    )  # a fall from the one to the other is a defeat
-    worse = sum(significant_falls(pairs[:, number], 0)[0] for number in range(pairs.shape[1]))
+    # The last cell is the farthest from the goal.
+    at_x0 = {mode: ratio[:, -1] for mode, ratio in ratios.items()}
+    # A fall from the one to the other is a defeat.
+    pairs = np.stack([both["EDRL", "TD"], both["EDRL-naive", "TD"]], axis=1)
+    worse = sum(significant_falls(pair, 0)[0] for pair in pairs)
     td_ks = learnt_ks(rows, levels=levels, mode="TD", algorithm="EDRL")
     low = mean["EDRL", "TD"]
     return [
@@ -223,15 +208,16 @@ def _judge_imputation(rows: Table, levels: str) -> list[Claim]:
                 "largest over smallest at x0": float(low[:, -1].max() / low[:, -1].min()),
                 "largest anywhere over naive's largest": float(low.max() / mean["EDRL-naive", "TD"].max()),
             },
-            note=_LOW_NOTE if levels == EVEN else "",
+            note=_LOW_NOTES[levels],
         ),
     ]  # fmt: skip
 
 
-_LOW_NOTE = (
-    "Three levels of which two are 0.01 and 0.99 have not settled after 30,000 steps, because their gradients are"
-    " weighted by 0.01. At the midpoints the errors are alike for every K."
-)
+_LOW_NOTES = {
+    MIDPOINTS: "",
+    EVEN: "Three levels of which two are 0.01 and 0.99 have not settled after 30,000 steps, because"
+    " their gradients are weighted by 0.01. At the midpoints the errors are alike for every K.",
+}
 
 
 def _judge_w1(tables: Tables, levels: str) -> list[Claim]:
@@ -242,14 +228,14 @@ def _judge_w1(tables: Tables, levels: str) -> list[Claim]:
     by = {"DP": cells(rows, "w1", KS, levels=levels, mode="DP", algorithm="EDRL")}
     by["TD"] = _cells(rows, "w1", levels, "TD", "EDRL")
     at_x0 = by["DP"][:, 0, -1].tolist()
+    places = {
+        "length": "at the start of every chain",
+        "distance": f"at every state of the {LONGEST}-chain",
+    }
     claims = []
-    for name, text in (
-        ("length", "at the start of every chain"),
-        ("distance", f"at every state of the {LONGEST}-chain"),
-    ):
-        ratio = least_growth(
-            1 / _part(by["DP"], name), 0
-        )  # falls of the distance are growths of its inverse
+    for name, text in places.items():
+        # Falls of the distance are growths of its inverse.
+        ratio = least_growth(1 / _part(by["DP"], name), 0)
         rises, steps = significant_falls(-_part(by["TD"], name), 0)
         claims.append(
             judged(
@@ -284,14 +270,14 @@ _BACKUPS = (
     "What is imputed from the true expectiles improves with every K, so the levels themselves describe the distribution"
     " better. The exceptions come with repeated backups at these levels: at the midpoints there is none at any start."
 )
+_NEAR_GOAL = (
+    "One and two steps from the goal, five, seven and nine expectiles describe the distribution"
+    " equally well, to 3 %. In all other states more are better."
+)
 _W1_NOTES = {
     ("length", EVEN): _BACKUPS,
     ("distance", EVEN): _BACKUPS,
-    (
-        "distance",
-        MIDPOINTS,
-    ): "One and two steps from the goal, five, seven and nine expectiles describe the distribution"
-    " equally well, to 3 %. In all other states more are better.",
+    ("distance", MIDPOINTS): _NEAR_GOAL,
 }
 
 

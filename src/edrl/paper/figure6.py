@@ -15,13 +15,15 @@ from edrl.paper.chains import (
     Method,
     along,
     at_start,
+    learnt_ks,
     least_growth,
     listed,
     measure_methods,
     plot_errors,
+    plot_rollouts,
     significant_falls,
 )
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Tables, select
+from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Table, Tables
 from edrl.paper.thresholds import judged
 from edrl.report import style
 
@@ -56,14 +58,11 @@ def _method(name: str, impute: str, **options: Any) -> Method:
 
 def draw(tables: Tables) -> list[Drawing]:
     figure, grid = style.axes(2, 3, width=10, height=5.6, sharex=True, sharey=True)
-    for line, (mode, how) in zip(
-        grid, (("TD", "temporal differences"), ("DP", "dynamic programming")), strict=True
-    ):
+    modes = (("TD", "temporal differences"), ("DP", "dynamic programming"))
+    for line, (mode, how) in zip(grid, modes, strict=True):
         for axes, (algorithm, title) in zip(line, _TITLES.items(), strict=True):
             plot_errors(axes, tables["errors"], "error", "distance", mode, algorithm)
-            known = select(tables["monte_carlo"])
-            grey = style.COLOURS["Monte Carlo"]
-            axes.plot(known["distance"], known["error"], ":", color=grey, label="1,000 rollouts")
+            plot_rollouts(axes, tables["monte_carlo"])
             if mode == "TD":
                 axes.set_title(title)
             axes.legend(fontsize=7, ncols=2, loc="upper left")
@@ -88,26 +87,15 @@ def judge(tables: Tables) -> list[Claim]:
     def start(algorithm: str, k: int, mode: str) -> float:
         return at_start(rows, "error", mode=mode, algorithm=algorithm, k=k)
 
-    td_ks = [
-        k
-        for k in sorted(
-            set(select(rows, mode="TD", algorithm="Huber-QDRL-imputation")["k"].tolist())
-        )
-        if k > 1
-    ]
+    td_ks = learnt_ks(rows, mode="TD", algorithm="Huber-QDRL-imputation")
     ks = sorted(set(rows["k"]))[1:]
 
     def reduces(name: str, source: str, what: str, algorithm: str, mode: str) -> Claim:
         which, how = (ks, "(DP)") if mode == "DP" else (td_ks, f"after {STEPS:,} TD steps")
         ratios = [start("Huber-QDRL-naive", k, mode) / start(algorithm, k, mode) for k in which]
         measured = "naive's is " + listed(ratios, which, "×") + " as large"
-        return judged(
-            f"figure-6-{name}",
-            source,
-            f"{what} the Huber-quantile error at x0 {how}",
-            measured,
-            min(ratios),
-        )
+        claim = f"{what} the Huber-quantile error at x0 {how}"
+        return judged(f"figure-6-{name}", source, claim, measured, min(ratios))
 
     samples, entropy = "Huber-QDRL-samples", "Huber-QDRL-imputation"
     ours = "Imputation by maximum entropy vastly reduces"
@@ -121,24 +109,15 @@ def judge(tables: Tables) -> list[Claim]:
     ]
 
 
+def _naive_errors(rows: Table, mode: str, ks: list[int]) -> np.ndarray:
+    """[K, seeds, distances]."""
+    where = {"mode": mode, "algorithm": "Huber-QDRL-naive"}
+    return np.stack([along(rows, "error", "distance", k=k, **where)[0] for k in ks])
+
+
 def _judge_growth(tables: Tables, ks: list[int]) -> Claim:
     """With the distance for every K, and with K at every distance."""
-    by = {
-        mode: np.stack(
-            [
-                along(
-                    tables["errors"],
-                    "error",
-                    "distance",
-                    mode=mode,
-                    algorithm="Huber-QDRL-naive",
-                    k=k,
-                )[0]
-                for k in ks
-            ]
-        )
-        for mode in ("DP", "TD")
-    }
+    by = {mode: _naive_errors(tables["errors"], mode, ks) for mode in ("DP", "TD")}
     over_distance, over_k = (least_growth(by["DP"], axis) for axis in (2, 0))
     falls = [significant_falls(by["TD"], axis) for axis in (2, 0)]
     return judged(

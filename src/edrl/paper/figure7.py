@@ -38,27 +38,25 @@ def _family(name: str, k: int) -> Statistics:
     return makers[name]()
 
 
+def _ks(name: str, full: bool) -> list[int]:
+    """The numbers of statistics; for QDRL, every number up to where its choice turns."""
+    if full:
+        ks = {3, 5, 7, 9, 11, 15, 21, 31, 51}
+    else:
+        ks = {3, 5, 11, 31} if name == "QDRL" else {3, 11}
+    return sorted(ks | {1, 2, 4}) if name == "QDRL" else sorted(ks)
+
+
 def measure(full: bool, advance: Advance) -> Tables:
     mdp = problems.control_mdp(_REWARD_ATOMS)
-    many: tuple[int, ...] = (3, 5, 7, 9, 11, 15, 21, 31, 51)
+    cases = [(name, k) for name in _ALGORITHMS for k in _ks(name, full)]
     rows = []
-    for number, name in enumerate(_ALGORITHMS):
-        ks = many if full else (3, 5, 11, 31) if name == "QDRL" else (3, 11)
-        if name == "QDRL":  # every number up to where its choice turns
-            ks = tuple(sorted({1, 2, 4, *ks}))
-        for place, k in enumerate(ks):
-            advance((number + place / len(ks)) / 3, f"{name}, K = {k}")
-            found = control(mdp, _family(name, k))
-            choice = int(found.policy.actions[0, 0])
-            rows.append(
-                table(
-                    algorithm=name,
-                    k=k,
-                    action=["a1", "a2"],
-                    mean=found.means()[0],
-                    chosen=[choice == 0, choice == 1],
-                )
-            )
+    for number, (name, k) in enumerate(cases):
+        advance(number / len(cases), f"{name}, K = {k}")
+        found = control(mdp, _family(name, k))
+        chosen = [found.policy.actions[0, 0] == action for action in range(2)]
+        means = found.means()[0]
+        rows.append(table(algorithm=name, k=k, action=["a1", "a2"], mean=means, chosen=chosen))
     x = np.linspace(-3, 5, 401)
     transitions = table(
         state=np.repeat(np.arange(mdp.num_states), mdp.num_actions),
@@ -78,69 +76,54 @@ def draw(tables: Tables) -> list[Drawing]:
         1, 3, width=11, height=3.4, width_ratios=(0.8, 1, 1.2)
     )
     _draw_graph(graph, tables["transitions"])
-    shades = {"a1": "#444444", "a2": "#999999"}
-    for action, colour in shades.items():
-        rows = select(tables["densities"], action=action)
-        left.fill_between(
-            rows["x"],
-            rows["density"],
-            color=colour,
-            alpha=0.45,
-            linewidth=0,
-            label=f"action {action}",
-        )
-        left.axvline(rows["mean"][0], color=colour, linestyle="--")
-    left.set(
-        title="True returns from $x_0$, and their means",
-        xlabel="return",
-        ylabel="density",
-        ylim=(0, 1.05),
-    )
-    left.legend()
-
-    places = np.arange(1 + len(_ALGORITHMS))
-    for shift, action in ((-0.18, "a1"), (0.18, "a2")):
-        true_mean = select(tables["densities"], action=action)["mean"][0]
-        means = [
-            select(tables["means"], algorithm=name, k=_K, action=action)["mean"][0]
-            for name in _ALGORITHMS
-        ]
-        colours = [style.COLOURS[name] for name in ("truth", *_ALGORITHMS)]
-        bars = right.bar(
-            places + shift,
-            [true_mean, *means],
-            0.34,
-            color=colours,
-            alpha=1.0 if action == "a1" else 0.45,
-        )
-        right.bar_label(bars, fmt="%.3f", fontsize=8)
-        right.bar_label(bars, [action] * len(bars), label_type="center", fontsize=8, color="white")
-    right.set_xticks(places, ["truth", *(f"{name}\n(K = {_K})" for name in _ALGORITHMS)])
-    right.set(title="Expected returns of both actions", ylabel="expected return", ylim=(0, 1.2))
-    right.grid(visible=False, axis="x")
-
+    _draw_densities(left, tables["densities"])
+    _draw_means(right, tables)
     over_k, axes = style.axes(1, 1, width=6.5, height=3.2)
+    _draw_advantage(axes, tables["means"])
+    return [Drawing("figure-7", figure, _CAPTION), Drawing("figure-7-k", over_k, _CAPTION_K)]
+
+
+def _draw_densities(axes: Axes, densities: Table) -> None:
+    for action, colour in (("a1", "#444444"), ("a2", "#999999")):
+        rows = select(densities, action=action)
+        look: style.Options = {"color": colour, "alpha": 0.45, "linewidth": 0}
+        axes.fill_between(rows["x"], rows["density"], label=f"action {action}", **look)
+        axes.axvline(rows["mean"][0], color=colour, linestyle="--")
+    axes.set(title="True returns from $x_0$, and their means", xlabel="return", ylabel="density")
+    axes.set_ylim(0, 1.05)
+    axes.legend()
+
+
+def _draw_means(axes: Axes, tables: Tables) -> None:
+    places = np.arange(1 + len(_ALGORITHMS))
+    colours = [style.COLOURS[name] for name in ("truth", *_ALGORITHMS)]
+    for shift, alpha, action in ((-0.18, 1.0, "a1"), (0.18, 0.45, "a2")):
+        true_mean = select(tables["densities"], action=action)["mean"][0]
+        learnt = select(tables["means"], k=_K, action=action)
+        assert tuple(learnt["algorithm"]) == _ALGORITHMS
+        heights = [true_mean, *learnt["mean"]]
+        bars = axes.bar(places + shift, heights, 0.34, color=colours, alpha=alpha)
+        axes.bar_label(bars, fmt="%.3f", fontsize=8)
+        axes.bar_label(bars, [action] * len(bars), label_type="center", fontsize=8, color="white")
+    axes.set_xticks(places, ["truth", *(f"{name}\n(K = {_K})" for name in _ALGORITHMS)])
+    axes.set(title="Expected returns of both actions", ylabel="expected return", ylim=(0, 1.2))
+    axes.grid(visible=False, axis="x")
+
+
+def _draw_advantage(axes: Axes, means: Table) -> None:
     for name in _ALGORITHMS:
-        first, second = (
-            select(tables["means"], algorithm=name, action=action) for action in ("a1", "a2")
-        )
-        axes.plot(
-            first["k"],
-            first["mean"] - second["mean"],
-            marker=style.MARKERS[name],
-            color=style.COLOURS[name],
-            label=name,
-        )
+        first, second = (select(means, algorithm=name, action=action) for action in ("a1", "a2"))
+        advantage = first["mean"] - second["mean"]
+        axes.plot(first["k"], advantage, label=name, **style.look_of(name))
     axes.axhline(0.15, color=style.COLOURS["truth"], linestyle=":", label="truth")
     axes.axhline(0, color="#888888", linewidth=0.8)
     axes.set(
         xscale="log", xlabel="number of statistics K", ylabel="E[return of a1] - E[return of a2]"
     )
-    ks = sorted(set(tables["means"]["k"]))
+    ks = sorted(set(means["k"]))
     axes.set_xticks(ks, [str(k) for k in ks])
     axes.minorticks_off()
     axes.legend()
-    return [Drawing("figure-7", figure, _CAPTION), Drawing("figure-7-k", over_k, _CAPTION_K)]
 
 
 def _draw_graph(axes: Axes, transitions: Table) -> None:
@@ -154,30 +137,18 @@ def _draw_graph(axes: Axes, transitions: Table) -> None:
         if terminal or (state, successor) in drawn:
             continue
         drawn.add((state, successor))
-        here = places[state]
-        there = places.get(successor, (here[0] + 0.75, here[1]))
-        axes.annotate(
-            "", there, here, arrowprops={"arrowstyle": "-|>", "shrinkA": 14, "shrinkB": 14}
-        )
+        x, y = places[state]
+        there = places.get(successor, (x + 0.75, y))
+        arrow = {"arrowstyle": "-|>", "shrinkA": 14, "shrinkB": 14}
+        axes.annotate("", there, (x, y), arrowprops=arrow)
         if state == 0:
-            axes.text(
-                0.3,
-                1.15 * there[1] / 2 + 0.12 * np.sign(there[1]),
-                action,
-                ha="center",
-                va="center",
-            )
+            height = 1.15 * there[1] / 2 + 0.12 * np.sign(there[1])
+            axes.text(0.3, height, action, ha="center", va="center")
         if state in rewards:
-            axes.text(here[0] + 0.1, here[1] - 0.3, rewards[state], ha="center", fontsize=8)
+            axes.text(x + 0.1, y - 0.3, rewards[state], ha="center", fontsize=8)
     for state, (x, y) in places.items():
-        axes.text(
-            x,
-            y,
-            f"$x_{state}$",
-            ha="center",
-            va="center",
-            bbox={"boxstyle": "circle", "fc": "white"},
-        )
+        circle = {"boxstyle": "circle", "fc": "white"}
+        axes.text(x, y, f"$x_{state}$", ha="center", va="center", bbox=circle)
     axes.set(xlim=(-0.35, 2.9), ylim=(-1.1, 0.95), title="Two paths")
     axes.axis("off")
 
@@ -195,16 +166,12 @@ _CAPTION_K = (
 
 
 def judge(tables: Tables) -> list[Claim]:
-    def means(name: str, k: int = _K) -> tuple[float, float]:
-        found = [
-            select(tables["means"], algorithm=name, k=k, action=action)["mean"][0]
-            for action in ("a1", "a2")
-        ]
-        return float(found[0]), float(found[1])
-
-    cdrl, qdrl, edrl = (means(name) for name in _ALGORITHMS)
+    cdrl, qdrl, edrl = (_means(tables["means"], name, _K) for name in _ALGORITHMS)
     ks = sorted({int(k) for k in select(tables["means"], algorithm="QDRL")["k"]})
-    second = {k: means("QDRL", k)[1] / means("QDRL", k)[0] for k in ks}
+    second = {}
+    for k in ks:
+        first_mean, second_mean = _means(tables["means"], "QDRL", k)
+        second[k] = second_mean / first_mean
     few, many = [k for k in ks if k < _ENOUGH], [k for k in ks if k >= _ENOUGH]
     return [
         judged(
@@ -242,6 +209,12 @@ def judge(tables: Tables) -> list[Claim]:
             },
         ),
     ]
+
+
+def _means(rows: Table, name: str, k: int) -> tuple[float, float]:
+    """The learnt means of both actions."""
+    first, second = select(rows, algorithm=name, k=k)["mean"]
+    return float(first), float(second)
 
 
 EXPERIMENT = Experiment(

@@ -1,8 +1,19 @@
 """Figure 8 and Table 1: the paper's agents on 57 Atari games, from its own table."""
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from edrl.paper.experiment import Advance, Claim, Drawing, Experiment, Tables, select
+from edrl.paper.experiment import (
+    Advance,
+    Claim,
+    Columns,
+    Drawing,
+    Experiment,
+    Table,
+    Tables,
+    select,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.study import atari57
@@ -20,58 +31,58 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    normalised, summary = tables["human_normalised"], tables["summary"]
-    agents = [name for name in normalised if name != "game"]
-    colours = [style.COLOURS[agent] for agent in agents]
+    summary, by_game = _draw_summary(tables), _draw_games(tables["human_normalised"])
+    return [
+        Drawing("figure-8", summary, _CAPTION),
+        Drawing("table-1", by_game, _CAPTION_TABLE),
+    ]
+
+
+def _draw_summary(tables: Tables) -> Figure:
+    agents = [name for name in tables["human_normalised"] if name != "game"]
     figure, panels = style.axes(1, len(_MEASURES), width=10, height=3.2)
     for axes, name in zip(panels, _MEASURES, strict=True):
-        rows = select(summary, measure=name)
+        rows = select(tables["summary"], measure=name)
         order = [rows["agent"].tolist().index(agent) for agent in agents]
-        value, low, high = (rows[column][order] for column in ("value", "low", "high"))
-        axes.bar(agents, value, color=colours)
-        if name != "games won":
-            axes.errorbar(
-                agents,
-                value,
-                [value - low, high - value],
-                fmt="none",
-                ecolor="black",
-                capsize=4,
-                linewidth=1,
-            )
-        axes.set_title("games won (of 57)" if name == "games won" else f"{name}, human-normalised")
-        numbers = [
-            f"{number:.1f}" if name == "games won" else f"{number:.0f} %" for number in value
-        ]
-        labels = [
-            f"{agent.replace('-naive', '*')}\n{number}"
-            for agent, number in zip(agents, numbers, strict=True)
-        ]
-        axes.set_xticks(range(len(agents)), labels, fontsize=8)
-        axes.grid(visible=False, axis="x")
+        _draw_measure(axes, name, {column: entries[order] for column, entries in rows.items()})
     panels[0].set_ylabel("human-normalised score, %")
+    return figure
 
-    table1, axes = style.axes(1, 1, width=8, height=10.5)
-    ratio = np.array(normalised["ER-DQN"]) - np.array(normalised["QR-DQN"])
-    by_ratio = np.argsort(ratio)
-    won = ratio[by_ratio] > 0
-    axes.barh(
-        np.arange(len(by_ratio)),
-        ratio[by_ratio],
-        color=np.where(won, style.COLOURS["ER-DQN"], style.COLOURS["QR-DQN"]),
-    )
+
+def _draw_measure(axes: Axes, name: str, rows: Columns) -> None:
+    agents, value = rows["agent"].tolist(), rows["value"]
+    axes.bar(agents, value, color=[style.COLOURS[agent] for agent in agents])
+    if name == "games won":
+        numbers = [f"{number:.1f}" for number in value]
+        axes.set_title("games won (of 57)")
+    else:
+        numbers = [f"{number:.0f} %" for number in value]
+        axes.set_title(f"{name}, human-normalised")
+        ends = [value - rows["low"], rows["high"] - value]
+        look: style.Options = {"fmt": "none", "ecolor": "black", "capsize": 4, "linewidth": 1}
+        axes.errorbar(agents, value, ends, **look)
+    short = [agent.replace("-naive", "*") for agent in agents]
+    labels = [f"{agent}\n{number}" for agent, number in zip(short, numbers, strict=True)]
+    axes.set_xticks(range(len(agents)), labels, fontsize=8)
+    axes.grid(visible=False, axis="x")
+
+
+def _draw_games(normalised: Table) -> Figure:
+    figure, axes = style.axes(1, 1, width=8, height=10.5)
+    lead = np.array(normalised["ER-DQN"]) - np.array(normalised["QR-DQN"])
+    order = np.argsort(lead)
+    places = np.arange(len(order))
+    colours = np.where(lead[order] > 0, style.COLOURS["ER-DQN"], style.COLOURS["QR-DQN"])
+    axes.barh(places, lead[order], color=colours)
     axes.set_xscale("symlog", linthresh=10)
-    axes.set_yticks(
-        np.arange(len(by_ratio)),
-        [normalised["game"][i].replace("_", " ") for i in by_ratio],
-        fontsize=7,
-    )
+    names = [normalised["game"][place].replace("_", " ") for place in order]
+    axes.set_yticks(places, names, fontsize=7)
     axes.set(
-        ylim=(-0.7, len(by_ratio) - 0.3),
+        ylim=(-0.7, len(order) - 0.3),
         xlabel="human-normalised score of ER-DQN minus that of QR-DQN, percentage points",
     )
     axes.grid(visible=False, axis="y")
-    return [Drawing("figure-8", figure, _CAPTION), Drawing("table-1", table1, _CAPTION_TABLE)]
+    return figure
 
 
 _CAPTION = (

@@ -25,15 +25,8 @@ def measure(full: bool, advance: Advance) -> Tables:
     target = successor.push(_REWARD, _GAMMA)
     atoms, summary = [], []
     for name in _ROWS:
-        if name == "exact":
-            kept, backed_up, new = successor, target, target
-        else:
-            family = edrl.algorithm(name, _K, _SUPPORT)
-            kept = family.impute(family.evaluate(successor))
-            backed_up = kept.push(_REWARD, _GAMMA)
-            new = family.impute(family.evaluate(backed_up))
-        stages = dict(zip(_STAGES, (successor, kept, backed_up, new), strict=True))
-        for stage, mu in stages.items():
+        kept, backed_up, new = _update(name, successor)
+        for stage, mu in zip(_STAGES, (successor, kept, backed_up, new), strict=True):
             mu = mu.sorted()
             atoms.append(table(algorithm=name, stage=stage, atom=mu.atoms, prob=mu.probs))
         summary.append(
@@ -45,6 +38,17 @@ def measure(full: bool, advance: Advance) -> Tables:
             )
         )
     return {"atoms": joined(*atoms), "summary": joined(*summary)}
+
+
+def _update(name: str, successor: Particles) -> tuple[Particles, Particles, Particles]:
+    """What is kept of the successor's returns, that backed up, and what is kept of the latter."""
+    if name == "exact":
+        target = successor.push(_REWARD, _GAMMA)
+        return successor, target, target
+    family = edrl.algorithm(name, _K, _SUPPORT)
+    kept = family.impute(family.evaluate(successor))
+    backed_up = kept.push(_REWARD, _GAMMA)
+    return kept, backed_up, family.impute(family.evaluate(backed_up))
 
 
 def draw(tables: Tables) -> list[Drawing]:
@@ -65,9 +69,8 @@ def draw(tables: Tables) -> list[Drawing]:
             axes.fill_between(x, cdf, step="post", color="#c8c8c8", linewidth=0)
             if stage != "successor":
                 rows = select(tables["atoms"], algorithm=name, stage=stage)
-                style.step_cdf(
-                    axes, rows["atom"], rows["prob"], style.COLOURS[colour], name, ends=(-2.5, 3.5)
-                )
+                steps = rows["atom"], rows["prob"]
+                style.step_cdf(axes, *steps, style.COLOURS[colour], name, ends=(-2.5, 3.5))
             axes.set(xlim=(-2.5, 3.5), ylim=(0, 1.03))
         line[0].set_ylabel(f"{name}\nP(Z ≤ z)")
     for axes, lowest, title in zip(grid[0], grid[-1], titles, strict=True):

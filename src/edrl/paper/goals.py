@@ -39,29 +39,24 @@ _ALGORITHMS = ("EDRL-naive", "EDRL")
 
 
 def measure(full: bool, advance: Advance) -> Tables:
-    ks = KS if full else (1, 3, 9)
-    options: Options = {
-        "ks": ks,
-        "seeds": 6 if full else 4,
-        "td_lengths": LENGTHS if full else SPARSE,
-        "td_ks": ks if full else (3, 9),
-    }
+    few: Options = {"ks": (1, 3, 9), "seeds": 4, "td_lengths": SPARSE, "td_ks": (3, 9)}
+    many: Options = {"ks": KS, "seeds": 6, "td_lengths": LENGTHS, "td_ks": KS}
+    options = many if full else few
     methods = [
         Method.of_expectiles("EDRL", **options),
         Method.of_expectiles("EDRL-naive", "as_samples", **options),
     ]
     # At the other levels, dynamic programming alone: temporal differences differ there as in Figure
     # 5.
-    others = [Method(one.name, one.family, ks, seeds=0) for one in methods]
+    others = [Method(one.name, one.family, one.ks, seeds=0) for one in methods]
     tables: dict[str, Table] = {}
     for number, (name, goal) in enumerate(GOALS.items()):
         chains = Chains(goal=goal, reward_atoms=REWARD_ATOMS)
-        parts: list[Table] = []
-        for levels, run in ((MIDPOINTS, methods), (EVEN, others)):
-            done = number / len(GOALS) + len(parts) / 4
-            advance(done, f"{TITLES[name]}, levels {levels}")
-            parts.append(measure_methods(chains, run, [levels], lambda *_: None))
-        tables[name] = joined(*parts)
+        advance(number / 2, f"{TITLES[name]}, levels {MIDPOINTS}")
+        midpoints = measure_methods(chains, methods, [MIDPOINTS], lambda *_: None)
+        advance(number / 2 + 1 / 4, f"{TITLES[name]}, levels {EVEN}")
+        even = measure_methods(chains, others, [EVEN], lambda *_: None)
+        tables[name] = joined(midpoints, even)
     return tables
 
 
@@ -73,8 +68,8 @@ def _draw(tables: Tables, column: str, axis: str) -> Drawing:
     figure, grid = style.axes(2, 4, width=11, height=5.2, sharex=True, sharey=True)
     modes = (("TD", "temporal differences"), ("DP", "dynamic programming"))
     for line, (mode, how) in zip(grid, modes, strict=True):
-        for number, axes in enumerate(line):
-            goal, algorithm = list(GOALS)[number // 2], _ALGORITHMS[number % 2]
+        columns = itertools.product(GOALS, _ALGORITHMS)
+        for axes, (goal, algorithm) in zip(line, columns, strict=True):
             plot_errors(axes, tables[goal], column, axis, mode, algorithm, levels=MIDPOINTS)
             axes.legend(fontsize=7)
             if mode == "TD":
@@ -102,27 +97,27 @@ _CAPTIONS = {
 
 
 def judge(tables: Tables) -> list[Claim]:
-    return [
-        claim for goal in GOALS for levels in LEVELS for claim in _judge(tables[goal], goal, levels)
-    ]
+    claims = []
+    for goal, levels in itertools.product(GOALS, LEVELS):
+        claims += _judge(tables[goal], goal, levels)
+    return claims
 
 
 def _judge(rows: Table, goal: str, levels: str) -> list[Claim]:
     """Appendix E: "qualitatively similar phenomena as those noted for" the fixed reward."""
     ks = [k for k in sorted(set(rows["k"])) if k > 1]
     name, where = f"goals-{goal}", f"{TITLES[goal]}, {AT[levels]}"
-    naive, exact = (
-        cells(rows, "error", ks, levels=levels, mode="DP", algorithm=algorithm)[:, 0]
-        for algorithm in _ALGORITHMS
-    )
+    chosen = {"levels": levels, "mode": "DP"}
+    naive = cells(rows, "error", ks, algorithm="EDRL-naive", **chosen)[:, 0]
+    exact = cells(rows, "error", ks, algorithm="EDRL", **chosen)[:, 0]
     at_x0 = (naive / exact)[:, len(LENGTHS) - 1]
     growth = {
         "length": least_growth(naive[:, None, : len(LENGTHS)], 2),
         "distance": least_growth(naive[:, None, len(LENGTHS) :], 2),
     }
     with_k = naive[1:] / naive[:-1]
-    w1 = [at_start(rows, "w1", levels=levels, mode="DP", algorithm="EDRL", k=k) for k in (1, *ks)]
-    naive_w1 = at_start(rows, "w1", levels=levels, mode="DP", algorithm="EDRL-naive", k=9)
+    w1 = [at_start(rows, "w1", algorithm="EDRL", k=k, **chosen) for k in (1, *ks)]
+    naive_w1 = at_start(rows, "w1", algorithm="EDRL-naive", k=9, **chosen)
     numbers = {"least ratio at x0": float(at_x0.min()), "ratio for K = 9 at x0": float(at_x0[-1])}
     measured = f"at x0 naive's is {listed(at_x0, ks, '×')} as large (DP)"
     if levels == MIDPOINTS:
@@ -140,14 +135,14 @@ def _judge(rows: Table, goal: str, levels: str) -> list[Claim]:
             f"EDRL-naive's error grows with the length and with the distance for every K > 1 (DP), {where}",
             "least growth in one step " + ", ".join(f"{ratio:.3f}× with the {what}" for what, ratio in growth.items()),
             {f"with {what}": ratio for what, ratio in growth.items()},
-            note=_SHORT_CHAINS if levels == EVEN else "",
+            note=_GROWTH_NOTES[levels],
         ),
         judged(
             f"{name}-growth-k{SUFFIX[levels]}", "Appendix E",
             f"EDRL-naive's error grows with K at every length and distance (DP), {where}",
             f"least growth in one step {with_k.min():.3f}×; it falls in {(with_k < 1).sum()} of {with_k.size} steps",
             float(with_k.min()),
-            note=_SHORT_CHAINS if levels == EVEN else _NEAR_GOAL,
+            note=_GROWTH_WITH_K_NOTES[levels],
         ),
         judged(
             f"{name}-w1{SUFFIX[levels]}", "Appendix E",
@@ -157,7 +152,7 @@ def _judge(rows: Table, goal: str, levels: str) -> list[Claim]:
                 "least improvement": min(a / b for a, b in itertools.pairwise(w1)),
                 "naive's over EDRL's for K = 9": naive_w1 / w1[-1],
             },
-            note=_BACKUPS if levels == EVEN else "",
+            note=_W1_NOTES[levels],
         ),
     ]  # fmt: skip
 
@@ -174,6 +169,9 @@ _NEAR_GOAL = (
     "Two or three steps from the goal, three and nine expectiles have nearly the same"
     " error. Everywhere else it grows."
 )
+_GROWTH_NOTES = {MIDPOINTS: "", EVEN: _SHORT_CHAINS}
+_GROWTH_WITH_K_NOTES = {MIDPOINTS: _NEAR_GOAL, EVEN: _SHORT_CHAINS}
+_W1_NOTES = {MIDPOINTS: "", EVEN: _BACKUPS}
 
 
 def _learnt(rows: Table, k: int) -> tuple[float, int, int]:

@@ -14,12 +14,13 @@ from edrl.paper.experiment import (
     Experiment,
     Table,
     Tables,
+    from_rows,
     joined,
-    select,
     table,
 )
 from edrl.paper.thresholds import judged
 from edrl.report import style
+from edrl.study.tables import grouped
 from edrl.tabular.bellman import exact_backup
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import garnet
@@ -68,8 +69,7 @@ def _gradients(seed: int) -> Table:
         if name == "EDRL":
             samples = Particles(family.evaluate(eta))
             rows += _rows("EDRL-naive", family, true, *_targets(mdp, samples))
-    names, what, size = zip(*rows, strict=True)
-    return table(seed=seed, loss=names, gradient=what, size=size)
+    return table(seed=seed, **from_rows(("loss", "gradient", "size"), rows))
 
 
 def _targets(mdp: MDP, eta: Particles) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -102,9 +102,8 @@ def _rows(
 
     single = gradient(true)
     off = np.abs(expected(single))
-    if isinstance(
-        family, Quantiles
-    ):  # a kink at the quantile: 0 must lie between the slopes on its two sides
+    if isinstance(family, Quantiles):
+        # There is a kink at the quantile: 0 must lie between the slopes on its two sides.
         left, right = expected(gradient(true - 1e-9)), expected(gradient(true + 1e-9))
         off = np.maximum(np.maximum(left, -right), 0)
     return [(name, "single", float(np.abs(single).mean())), (name, "expected", float(off.max()))]
@@ -123,10 +122,8 @@ def _affine(name: str) -> Table:
 
 def _worst(gradients: Table, what: str) -> dict[str, float]:
     """The largest over the MDPs, for each loss."""
-    return {
-        name: select(gradients, loss=name, gradient=what)["size"].max()
-        for name in dict.fromkeys(gradients["loss"])
-    }
+    rows = grouped(gradients, "loss", "gradient")
+    return {loss: found["size"].max() for (loss, kind), found in rows.items() if kind == what}
 
 
 def draw(tables: Tables) -> list[Drawing]:

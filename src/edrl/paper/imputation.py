@@ -6,21 +6,19 @@ between machines.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from edrl import Expectiles, Particles
 from edrl.core.imputation.scipy_reference import solve_rows
 from edrl.core.metrics import integrated_cdf
 from edrl.core.types import Array
-from edrl.deep.agents import StatisticsAgent
-from edrl.deep.config import Config, preset
-from edrl.deep.learner import new_learner, optimiser_for, seed_of, update
-from edrl.deep.networks import network_for
-from edrl.deep.rollout import Batch
+from edrl.paper import update_times
 from edrl.paper.experiment import (
     Advance,
     Claim,
@@ -33,6 +31,7 @@ from edrl.paper.experiment import (
     table,
 )
 from edrl.paper.thresholds import judged
+from edrl.paper.update_times import ROUNDS, random_values, seconds_of
 from edrl.report import style
 from edrl.tabular import problems, return_distributions
 
@@ -42,22 +41,10 @@ _METHODS = {
     "minimize": ("scipy.optimize.minimize", style.COLOURS["CDRL"], "D"),
 }
 _FLOOR = 1e-17  # below which a logarithmic axis shows nothing
-_ROUNDS = 5
 _ROUNDING = 1e-9  # of slopes, times K
 _CHEAPER = 10  # times, in the name of the limit
-_COMPARABLE = 2  # times, in the name of the limit
 _NOISES = (0.0, 0.01, 0.03)  # standard deviations, in units of the expectiles' range
 _MIDDLE = 5  # of eleven
-_QR, _ER, _SCIPY = "QR-DQN", "ER-DQN", "SciPy's solves"
-_OBSERVATION, _ACTIONS, _BATCH = (10, 10, 4), 6, 32  # as in MinAtar
-
-
-def random_values(family: Expectiles, rows: int, seed: int) -> np.ndarray:
-    """Expectiles of random distributions: 32 Gaussian atoms with random weights."""
-    rng = np.random.default_rng(seed)
-    return np.asarray(
-        family.evaluate(Particles(rng.normal(size=(rows, 32)), rng.dirichlet(np.ones(32), rows)))
-    )
 
 
 def measure(full: bool, advance: Advance) -> Tables:
@@ -71,7 +58,7 @@ def measure(full: bool, advance: Advance) -> Tables:
     return {
         "solves": joined(*found),
         "means": _means(rows),
-        "updates": _updates(),
+        "updates": update_times.measure(),
         **_interpolation(),
     }
 
@@ -94,30 +81,17 @@ def _compare(k: int, rows: int) -> Table:
         exact = jax.tree.map(np.asarray, _impute(family, on_device))
     error = relative(exact.atoms, exact.probs)
     # It has no solver to report anything: success is that the expectiles are those asked for.
-    possible = equal_weights_exist(values, np.asarray(family.taus))
-    tables = [
-        table(
-            k=k,
-            method="exact",
-            error=error,
-            success=error < 1e-9,
-            seconds=seconds,
-            possible=possible,
-        )
-    ]
+    found = [("exact", error, error < 1e-9, seconds)]
     for method in ("root", "minimize"):
         begin = time.perf_counter()
         atoms, success = solve_rows(family, values, method)
         seconds = (time.perf_counter() - begin) / rows
-        found = table(
-            k=k,
-            method=method,
-            error=relative(atoms),
-            success=success,
-            seconds=seconds,
-            possible=possible,
-        )
-        tables.append(found)
+        found.append((method, relative(atoms), success, seconds))
+    possible = equal_weights_exist(values, np.asarray(family.taus))
+    tables = []
+    for method, error, success, seconds in found:
+        columns = {"error": error, "success": success, "seconds": seconds}
+        tables.append(table(k=k, method=method, **columns, possible=possible))
     return joined(*tables)
 
 
@@ -158,62 +132,9 @@ def _means(rows: int) -> Table:
     return joined(*found)
 
 
-def _updates() -> Table:
-    """Seconds of one update by QR-DQN and by ER-DQN with exact imputation, and of SciPy's solves
-    for one minibatch of eleven expectiles with noise, such as a network puts out."""
-    rng, family = np.random.default_rng(0), Expectiles(11)
-    frames = rng.integers(0, 2, (2, _BATCH, *_OBSERVATION)).astype(np.uint8)
-    rewards, discounts = (
-        rng.normal(size=_BATCH).astype(np.float32),
-        np.full(_BATCH, 0.99, np.float32),
-    )
-    batch = Batch(frames[0], rng.integers(0, _ACTIONS, _BATCH), rewards, discounts, frames[1])
-    clean = random_values(family, _BATCH, seed=1)
-    values = clean + _NOISES[-1] * np.ptp(clean, axis=-1, keepdims=True) * rng.normal(
-        size=clean.shape
-    )
-    with jax.enable_x64(False):  # as deep agents compute
-        return _timed_updates(batch, family, values)
-
-
-def _timed_updates(batch: Batch, family: Expectiles, values: np.ndarray) -> Table:
-    calls = {
-        _QR: (_updater(preset("minatar", agent="qr-dqn", size=200), batch), 20),
-        _ER: (_updater(preset("minatar", agent="er-dqn"), batch), 20),
-        _SCIPY: (lambda: solve_rows(family, values), 1),
-    }
-    for call, _ in calls.values():
-        call()  # compiles
-    found = []
-    for number in range(_ROUNDS):
-        # Rivals take turns, so that what else the machine does meets them all.
-        for name, (call, repeat) in calls.items():
-            begin = time.perf_counter()
-            for _ in range(repeat):
-                call()
-            found.append(
-                table(round=number, part=name, seconds=(time.perf_counter() - begin) / repeat)
-            )
-    return joined(*found)
-
-
-def _updater(config: Config, batch: Batch) -> Callable[[], None]:
-    family = config.family()
-    network = network_for(config.network, _OBSERVATION, _ACTIONS, family.num_outputs)
-    agent = StatisticsAgent(family, network)
-    optimiser = optimiser_for(config, agent)
-    state, seed = [new_learner(agent, optimiser, jax.random.key(0))], seed_of(0, 0)
-
-    def step() -> None:
-        state[0], losses = update(agent, optimiser, state[0], batch, seed)
-        jax.block_until_ready((state[0].online, losses))
-
-    return step
-
-
 @jax.jit
 def _impute(family: Expectiles, values: jax.Array) -> Particles:
-    """Compiled once for a size, whoever asks for it."""
+    """Impute; all calls with one size share a compilation."""
     imputed: Particles = family.impute(values)
     return imputed
 
@@ -221,64 +142,44 @@ def _impute(family: Expectiles, values: jax.Array) -> Particles:
 def _seconds(call: Callable[[], object], rows: int, repeat: int = 50) -> float:
     """Seconds a row: the median over rounds, after one call that compiles."""
     call()
-    rounds = []
-    for _ in range(_ROUNDS):
-        begin = time.perf_counter()
-        for _ in range(repeat):
-            call()
-        rounds.append((time.perf_counter() - begin) / (repeat * rows))
-    return float(np.median(rounds))
+    rounds = [seconds_of(call, repeat) for _ in range(ROUNDS)]
+    return float(np.median(rounds)) / rows
 
 
 def _interpolation() -> Tables:
     """Nine expectiles of the 15-chain's start state as knots of the integrated CDF."""
-    family, returns = (
-        Expectiles(9),
-        return_distributions(problems.n_chain(15), 0, atoms=256).particles[0, 0],
-    )
+    family = Expectiles(9)
+    returns = return_distributions(problems.n_chain(15), 0, atoms=256).particles[0, 0]
     values = np.asarray(family.evaluate(returns))
     samples = Particles(solve_rows(family, values)[0])
     x = np.linspace(-6, 1.6, 381)
-    continuous = {"true": returns, "exact": family.impute(values), "root": samples}
-    curves = table(
-        x=x, **{name: integrated_cdf(distribution, x) for name, distribution in continuous.items()}
-    )
+    distributions = {"true": returns, "exact": family.impute(values), "root": samples}
+    columns = {name: integrated_cdf(mu, x) for name, mu in distributions.items()}
+    curves = table(x=x, **columns)
     inner = values[np.array(family.taus) != 0.5]
     return {"curves": curves, "knots": table(x=inner, p=integrated_cdf(returns, inner))}
 
 
 def draw(tables: Tables) -> list[Drawing]:
-    solves = tables["solves"]
+    return [
+        Drawing("imputation", _draw_solves(tables["solves"]), _CAPTION),
+        Drawing("imputation-why", _draw_why(tables["curves"], tables["knots"]), _CAPTION_WHY),
+        _draw_consequences(tables["means"], tables["updates"]),
+    ]
+
+
+def _draw_solves(solves: Table) -> Figure:
+    """Accuracy, success and cost of each method over K."""
     ks = sorted(set(solves["k"]))
     figure, (left, middle, right) = style.axes(1, 3, width=11, height=3.6)
     for number, (method, (label, colour, marker)) in enumerate(_METHODS.items()):
         rows = [select(solves, k=k, method=method) for k in ks]
-        middles = np.array([np.median(found["error"]) for found in rows])
-        worst = np.array([found["error"].max() for found in rows])
         places = np.array(ks) + 0.25 * (number - 1)
-        left.errorbar(
-            places,
-            np.maximum(middles, _FLOOR),
-            [np.zeros(len(ks)), worst - middles],
-            fmt=marker,
-            color=colour,
-            capsize=4,
-            label=label,
-        )
-        middle.plot(
-            ks,
-            [100 * found["success"].mean() for found in rows],
-            marker + "-",
-            color=colour,
-            label=label,
-        )
-        right.plot(
-            ks,
-            [1e6 * found["seconds"][0] for found in rows],
-            marker + "-",
-            color=colour,
-            label=label,
-        )
+        _median_to_worst(left, places, [found["error"] for found in rows], method)
+        success = [100 * found["success"].mean() for found in rows]
+        middle.plot(ks, success, marker + "-", color=colour, label=label)
+        microseconds = [1e6 * found["seconds"][0] for found in rows]
+        right.plot(ks, microseconds, marker + "-", color=colour, label=label)
     exist = [100 * select(solves, k=k, method="root")["possible"].mean() for k in ks]
     middle.plot(ks, exist, ":", color="black", label="K equally weighted samples exist")
     left.set(
@@ -292,77 +193,50 @@ def draw(tables: Tables) -> list[Drawing]:
         axes.set_xticks(ks)
         axes.set_xlabel("number of expectiles K")
     figure.legend(*middle.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
 
-    why, axes = style.axes(1, 1, width=7.5, height=3.8)
-    curves, knots = tables["curves"], tables["knots"]
-    axes.plot(
-        curves["x"],
-        curves["true"],
-        color=style.COLOURS["truth"],
-        linewidth=4,
-        alpha=0.3,
-        label="true",
-    )
-    axes.plot(
-        curves["x"],
-        curves["exact"],
-        color=style.COLOURS["EDRL"],
-        label="imputed exactly: convex, through the knots",
-    )
-    axes.plot(
-        curves["x"],
-        curves["root"],
-        "--",
-        color=style.COLOURS["EDRL-scipy"],
-        label="imputed by scipy.optimize.root",
-    )
-    axes.plot(
-        knots["x"],
-        knots["p"],
-        "o",
-        color=style.COLOURS["EDRL"],
-        label="knots: the expectiles off the mean",
-    )
+
+def _median_to_worst(
+    axes: Axes, places: np.ndarray, samples: Sequence[np.ndarray], method: str
+) -> None:
+    """A mark at the median of each sample, and a bar from there to its largest number."""
+    label, colour, marker = _METHODS[method]
+    middles, worst = (np.array([of(sample) for sample in samples]) for of in (np.median, np.max))
+    bars = [np.zeros(len(samples)), worst - middles]
+    look: style.Options = {"fmt": marker, "color": colour, "capsize": 4}
+    axes.errorbar(places, np.maximum(middles, _FLOOR), bars, label=label, **look)
+
+
+def _draw_why(curves: Table, knots: Table) -> Figure:
+    """The integrated CDF of the true returns and of what is imputed, and the knots."""
+    figure, axes = style.axes(1, 1, width=7.5, height=3.8)
+    x, green = curves["x"], style.COLOURS["EDRL"]
+    broad: style.Options = {"linewidth": 4, "alpha": 0.3, "label": "true"}
+    axes.plot(x, curves["true"], color=style.COLOURS["truth"], **broad)
+    label = "imputed exactly: convex, through the knots"
+    axes.plot(x, curves["exact"], color=green, label=label)
+    label = "imputed by scipy.optimize.root"
+    axes.plot(x, curves["root"], "--", color=style.COLOURS["EDRL-scipy"], label=label)
+    label = "knots: the expectiles off the mean"
+    axes.plot(knots["x"], knots["p"], "o", color=green, label=label)
     axes.set(xlabel="x", ylabel="P(x) = E[(x - Z)+]", xlim=(-6, 1.6), ylim=(-0.05, 1.8))
     axes.legend(loc="upper left")
-    return [
-        Drawing("imputation", figure, _CAPTION),
-        Drawing("imputation-why", why, _CAPTION_WHY),
-        _draw_consequences(tables["means"], tables["updates"]),
-    ]
+    return figure
 
 
 def _draw_consequences(means: Table, updates: Table) -> Drawing:
     figure, (left, right) = style.axes(1, 2, width=9.5, height=3.2, width_ratios=[1, 1.15])
     noises = sorted(set(means["noise"]))
     for number, method in enumerate(("exact", "root")):
-        label, colour, marker = _METHODS[method]
-        rows = [select(means, noise=noise, method=method)["off"] for noise in noises]
-        middles, worst = (np.array([of(row) for row in rows]) for of in (np.median, np.max))
+        samples = [select(means, noise=noise, method=method)["off"] for noise in noises]
         places = np.arange(len(noises)) + 0.16 * (number - 0.5)
-        low = np.maximum(middles, _FLOOR)
-        left.errorbar(places, low, [np.zeros(len(rows)), worst - middles], fmt=marker, color=colour, capsize=4,
-                      label=label)  # fmt: skip
+        _median_to_worst(left, places, samples, method)
     left.set(yscale="log", xlabel="noise, % of the expectiles' range",
              ylabel="|imputed mean - e(1/2)|,\nrelative to the range", title="The mean: median and worst")  # fmt: skip
     left.set_xticks(range(len(noises)), [f"{100 * noise:g}" for noise in noises])
     left.margins(x=0.25)
     left.legend(loc="center right")
-    qr, er, scipy = (
-        1e3 * np.median(select(updates, part=part)["seconds"]) for part in (_QR, _ER, _SCIPY)
-    )
-    names = [
-        "QR-DQN,\n200 quantiles",
-        "ER-DQN, 11 expectiles,\nexact",
-        "ER-DQN, 11 expectiles,\nSciPy, one core",
-    ]
-    colours = [style.COLOURS[agent] for agent in ("QR-DQN", "ER-DQN", "ER-DQN")]
-    right.barh(range(3), [qr, er, er], color=colours, height=0.6)
-    right.barh(2, scipy, left=er, color=style.COLOURS["ER-DQN (scipy-root)"], height=0.6)
-    right.set_yticks(range(3), names)
-    right.invert_yaxis()
-    right.grid(axis="y", visible=False)
-    right.set(xlabel="milliseconds (median of rounds)", title="One update, MinAtar's network")
+    update_times.draw(right, updates)
     return Drawing("imputation-consequences", figure, _CAPTION_CONSEQUENCES)
 
 
@@ -391,7 +265,7 @@ def judge(tables: Tables) -> list[Claim]:
     return [
         *_judge_solves(tables["solves"]),
         *_judge_means(tables["means"]),
-        *_judge_updates(tables["updates"]),
+        *update_times.judge(tables["updates"]),
     ]
 
 
@@ -399,16 +273,9 @@ def _judge_solves(solves: Table) -> list[Claim]:
     ks = sorted(set(solves["k"]))
     exact, root = (select(solves, method=method) for method in ("exact", "root"))
     share = {k: select(solves, k=k, method="root")["success"].mean() for k in ks}
-    most = select(solves, k=11, method="root")
-    impossible, solved = (
-        1 - most["possible"].mean(),
-        int((~root["possible"] & root["success"]).sum()),
-    )
-    costs = {
-        k: [select(solves, k=k, method=method)["seconds"][0] for method in ("exact", "root")]
-        for k in ks
-    }
-    cheaper = [k for k, (ours, theirs) in costs.items() if theirs > _CHEAPER * ours]
+    impossible = 1 - select(solves, k=11, method="root")["possible"].mean()
+    solved = int((~root["possible"] & root["success"]).sum())
+    cheaper = _cheaper(solves, ks)
     return [
         judged(
             "beyond-exact", "edrl", "Exact imputation has exactly the expectiles it is given",
@@ -434,6 +301,16 @@ def _judge_solves(solves: Table) -> list[Claim]:
     ]  # fmt: skip
 
 
+def _cheaper(solves: Table, ks: Sequence[int]) -> list[int]:
+    """The K for which SciPy's root costs much more than exact imputation."""
+    found = []
+    for k in ks:
+        ours, theirs = (select(solves, k=k, method=one)["seconds"][0] for one in ("exact", "root"))
+        if theirs > _CHEAPER * ours:
+            found.append(k)
+    return found
+
+
 def _judge_means(means: Table) -> list[Claim]:
     noise = max(means["noise"])
     exact, root = (select(means, noise=noise, method=method)["off"] for method in ("exact", "root"))
@@ -449,30 +326,6 @@ def _judge_means(means: Table) -> list[Claim]:
         judged(
             "beyond-mean-exact", "edrl", f"Exact imputation keeps the 1/2-expectile as its mean, {given}",
             f"off by {exact.max():.1e} of the range at worst", {"worst input": exact.max()},
-        ),
-    ]  # fmt: skip
-
-
-def _judge_updates(updates: Table) -> list[Claim]:
-    qr, er, scipy = (select(updates, part=part)["seconds"] for part in (_QR, _ER, _SCIPY))
-    limit = f"rounds in which the update takes more than {_COMPARABLE} times QR-DQN's"
-    longer = {
-        name: int((one > _COMPARABLE * qr).sum())
-        for name, one in (("scipy", er + scipy), ("exact", er))
-    }
-    measured = f"more than {_COMPARABLE} times QR-DQN's in {{}} of {len(qr)} rounds"
-    return [
-        judged(
-            "appendix-d-times", "Appendix D.2",
-            "With SciPy's solves for eleven expectiles, training times are comparable to QR-DQN's (one update with 32"
-            " transitions, MinAtar's network, 200 quantiles)",
-            measured.format(longer["scipy"]), {limit: longer["scipy"]},
-            note="The paper spreads the solves over several CPUs, and its network is large: beside that they count for"
-            " less. Here one core solves them, for a small network.",
-        ),
-        judged(
-            "beyond-times", "edrl", "With exact imputation an update's time is comparable to QR-DQN's",
-            measured.format(longer["exact"]), {limit: longer["exact"]},
         ),
     ]  # fmt: skip
 

@@ -7,20 +7,22 @@ None of those is here.
 """
 
 import itertools
-import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from edrl import Expectiles, Mean, Particles, midpoints
+from edrl import Expectiles, Mean, midpoints
 from edrl.core.families import ExactExpectiles
 from edrl.core.imputation.exact_expectiles import Rule
 from edrl.paper.experiment import (
     Advance,
     Claim,
+    Columns,
     Drawing,
     Experiment,
     Table,
@@ -29,12 +31,21 @@ from edrl.paper.experiment import (
     select,
     table,
 )
+from edrl.paper.level_problems import (
+    Problem,
+    chains,
+    direct_sum,
+    garnets,
+    lakes,
+    rivers,
+    taxi,
+)
 from edrl.paper.thresholds import judged
 from edrl.report import style
-from edrl.tabular import MDP, control, evaluate, return_distributions
-from edrl.tabular.constructors import Reward
-from edrl.tabular.problems import garnet, n_chain
-from edrl.tabular.rewards import Exponential, Uniform
+from edrl.study.tables import rows_of
+from edrl.tabular import control, evaluate, return_distributions
+from edrl.tabular.mdp import MDP
+from edrl.tabular.policy import PolicyLike
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 DEFAULT: Rule = ExactExpectiles().rule
@@ -56,15 +67,6 @@ Levelled = Callable[[Rule], Expectiles]
 
 
 @dataclass(frozen=True)
-class Problem:
-    """An MDP whose rewards are at most 1, which changes no relative error."""
-
-    group: str
-    name: str
-    mdp: MDP
-
-
-@dataclass(frozen=True)
 class Batch:
     """Problems with one discount factor and policy, solved at once as one MDP: their direct sum."""
 
@@ -76,19 +78,15 @@ class Batch:
     def rows(self) -> Iterator[Table]:
         """One row for each problem, number of expectiles, and rule."""
         whole = direct_sum([problem.mdp for problem in self.problems])
-        greedy = self.policy == "greedy"
-        policy = control(whole, Mean(), epsilon=EPSILON).policy if greedy else self.policy
+        policy = self._policy(whole)
         truth = return_distributions(whole, policy, atoms=192)
         spread = np.asarray(truth.particles.std())
         for k in self.ks:
-            true_values = np.asarray(truth.values(FAMILIES[k](DEFAULT)))
-            low, high = truth.bracket(FAMILIES[k](DEFAULT))
+            plain = FAMILIES[k](DEFAULT)  # true statistics are the same under every rule
+            true_values = np.asarray(truth.values(plain))
+            low, high = truth.bracket(plain)
             for rule in RULES:
-                family = FAMILIES[k](rule)
-                values = evaluate(
-                    whole, policy, family, tolerance=_TOLERANCE, max_iterations=_SWEEPS
-                ).values
-                again = evaluate(whole, policy, family, max_iterations=1, initial=values).values
+                values, change = _learnt(whole, policy, FAMILIES[k](rule))
                 error = np.abs(values - true_values).mean(axis=-1)
                 yield table(
                     group=[problem.group for problem in self.problems],
@@ -99,8 +97,13 @@ class Batch:
                     rule=rule,
                     error=self._relative(error, spread),
                     uncertainty=self._relative((high - low).mean(axis=-1) / 2, spread),
-                    change=[float(change.max()) for change in self._split(np.abs(again - values))],
+                    change=[float(one.max()) for one in self._split(change)],
                 )
+
+    def _policy(self, mdp: MDP) -> PolicyLike:
+        if self.policy == "greedy":
+            return control(mdp, Mean(), epsilon=EPSILON).policy
+        return self.policy
 
     def _split(self, entries: np.ndarray) -> list[np.ndarray]:
         """Entries [S, A, ...] of the whole, problem by problem, without the actions that are
@@ -116,121 +119,11 @@ class Batch:
         return [float(error.mean() / deviation.mean()) for error, deviation in pairs]
 
 
-def direct_sum(mdps: Sequence[MDP]) -> MDP:
-    """The MDP that consists of all `mdps` side by side. Where it has too many actions, they are
-    repeated, each as often as the others: so a uniform policy stays uniform."""
-    actions = math.lcm(*(mdp.num_actions for mdp in mdps))
-    branches = max(mdp.probs.shape[-1] for mdp in mdps)
-    atoms = max(mdp.rewards.size for mdp in mdps)
-    successors, probs, places, weights, terminal = [], [], [], [], []
-    states = 0
-    for mdp in mdps:
-        again = np.arange(actions) % mdp.num_actions
-        more = [(0, 0), (0, 0), (0, branches - mdp.probs.shape[-1])]
-        reward_size = [*more, (0, atoms - mdp.rewards.size)]
-        weight = np.pad(mdp.rewards.probs[:, again], reward_size)
-        weight[..., 0] += weight.sum(axis=-1) == 0  # of branches that are never taken
-        successors.append(states + np.pad(mdp.successors[:, again], more))
-        probs.append(np.pad(mdp.probs[:, again], more))
-        places.append(np.pad(mdp.rewards.atoms[:, again], reward_size))
-        weights.append(weight)
-        terminal.append(mdp.terminal)
-        states += mdp.num_states
-    rewards = Particles(np.concatenate(places), np.concatenate(weights))
-    arrays = np.concatenate(successors), np.concatenate(probs), rewards
-    return MDP.from_arrays(*arrays, mdps[0].gamma, terminal=np.concatenate(terminal))
-
-
-def _problem(group: str, name: str, mdp: MDP) -> Problem:
-    scale = np.abs(mdp.rewards.atoms).max()
-    rewards = Particles(mdp.rewards.atoms / scale, mdp.rewards.probs)
-    return Problem(
-        group,
-        name,
-        MDP.from_arrays(mdp.successors, mdp.probs, rewards, mdp.gamma, terminal=mdp.terminal),
-    )
-
-
-SHAPES: dict[str, tuple[int, int, int, int]] = {
-    "small": (7, 2, 4, 1),
-    "sparse": (12, 4, 2, 1),
-    "large": (24, 2, 4, 1),
-    "random rewards": (9, 2, 3, 2),
-}
-"""Garnets: states, actions, successors, and the number of rewards of a transition."""
-
-
-def _garnets(shape: str, seeds: range, gamma: float) -> list[Problem]:
-    states, actions, branching, rewards = SHAPES[shape]
-    return [
-        _problem(
-            "Garnet",
-            f"{shape}, seed {seed}",
-            garnet(seed, states, actions, branching, gamma, 1.0, rewards),
-        )
-        for seed in seeds
-    ]
-
-
-def _chains(gamma: float, *lengths: int, goal: str = "1") -> list[Problem]:
-    goals: dict[str, Reward] = {
-        "1": 1.0,
-        "uniform": Uniform(-1.0, 1.0),
-        "exponential": Exponential(),
-    }
-    chains = {length: n_chain(length, goals[goal], gamma, reward_atoms=8) for length in lengths}
-    return [
-        _problem("N-chain", f"{length}-chain, goal {goal}", mdp) for length, mdp in chains.items()
-    ]
-
-
-def river_swim(length: int, gamma: float) -> MDP:
-    """Strehl and Littman's (2008): a swimmer goes with the current for little, or against it for a
-    reward upstream.
-    """
-    last = length - 1
-
-    def step(x: int, action: int) -> list[tuple[float, int, Reward]]:
-        if action == 0:
-            return [(1.0, max(x - 1, 0), 0.005 if x == 0 else 0.0)]
-        reward = 1.0 if x == last else 0.0
-        return [
-            (p, min(max(x + move, 0), last), reward)
-            for p, move in ((0.35, 1), (0.6, 0), (0.05, -1))
-        ]
-
-    return MDP.from_function(step, length, 2, gamma)
-
-
-def _rivers(gamma: float, *lengths: int) -> list[Problem]:
-    return [
-        _problem("RiverSwim", f"{length} states", river_swim(length, gamma)) for length in lengths
-    ]
-
-
-def _lakes(gamma: float, size: int, seeds: Sequence[int]) -> list[Problem]:
-    """Gymnasium's FrozenLake on random maps."""
-    import gymnasium
-    from gymnasium.envs.toy_text.frozen_lake import generate_random_map
-
-    makers = {
-        seed: gymnasium.make("FrozenLake-v1", desc=generate_random_map(size, seed=seed))
-        for seed in seeds
-    }
-    name = f"{size}x{size}, map {{}}"
-    return [
-        _problem("FrozenLake", name.format(seed), MDP.from_gymnasium(env, gamma))
-        for seed, env in makers.items()
-    ]
-
-
-def _taxi(gamma: float) -> Problem:
-    """Gymnasium's Taxi in the rain, where it may drift to the side."""
-    import gymnasium
-
-    return _problem(
-        "Taxi", "in the rain", MDP.from_gymnasium(gymnasium.make("Taxi-v4", is_rainy=True), gamma)
-    )
+def _learnt(mdp: MDP, policy: PolicyLike, family: Expectiles) -> tuple[np.ndarray, np.ndarray]:
+    """What dynamic programming ends with, and how much one more sweep changes."""
+    values = evaluate(mdp, policy, family, tolerance=_TOLERANCE, max_iterations=_SWEEPS).values
+    again = evaluate(mdp, policy, family, max_iterations=1, initial=values).values
+    return values, np.abs(again - values)
 
 
 _Setting = tuple[str, float, str]  # a problem, a discount factor and a policy
@@ -250,44 +143,42 @@ FAMILIES: dict[str, Levelled] = {
 
 def _batches(full: bool) -> Iterator[Batch]:
     """What is measured. No Garnet and no map comes twice."""
+    return _many_batches() if full else _few_batches()
+
+
+def _few_batches() -> Iterator[Batch]:
+    for number, (g, policy, maps) in enumerate(((0.8, "uniform", (0, 1)), (0.9, "greedy", (4, 5)))):
+        seeds = range(1000 + 3 * number, 1003 + 3 * number)
+        problems = [*garnets("small", seeds, g), *garnets("sparse", seeds, g)]
+        problems += [*chains(g, 6, 13), *rivers(g, 6, 9), *lakes(g, 4, maps)]
+        yield Batch(problems, g, policy, ("11",))
+
+
+def _many_batches() -> Iterator[Batch]:
     few, every = ("5", "11"), tuple(FAMILIES)
-    if not full:
-        for number, (g, policy) in enumerate(zip((0.8, 0.9), POLICIES, strict=True)):
-            seeds, lakes = (
-                range(1000 + 3 * number, 1003 + 3 * number),
-                _lakes(g, 4, ((0, 1), (4, 5))[number]),
-            )
-            garnets = [one for shape in ("small", "sparse") for one in _garnets(shape, seeds, g)]
-            yield Batch(
-                [*garnets, *_chains(g, 6, 13), *_rivers(g, 6, 9), *lakes], g, policy, ("11",)
-            )
-        return
     for number, (g, policy) in enumerate(itertools.product((0.9, 0.8, 0.95), POLICIES)):
-        seeds, ks = range(1000 + 8 * number, 1008 + 8 * number), every if g == 0.9 else few
-        plain, random = ("small", "sparse", "large"), "random rewards"
-        garnets = [one for shape in plain for one in _garnets(shape, seeds, g)]
-        yield Batch([*garnets, *_chains(g, 4, 6, 9, 13, 25), *_rivers(g, 6, 9, 12)], g, policy, ks)
-        maps = range(4 * number, 4 * number + 4)
-        yield Batch([*_lakes(g, 5, maps), *_lakes(g, 6, maps)], g, policy, ks)
-        goals = [
-            chain for goal in ("uniform", "exponential") for chain in _chains(g, 6, 13, goal=goal)
-        ]
-        yield Batch([*_garnets(random, seeds, g), *goals], g, policy, few)
+        seeds, maps = range(1000 + 8 * number, 1008 + 8 * number), range(4 * number, 4 * number + 4)
+        ks = every if g == 0.9 else few
+        problems = [*garnets("small", seeds, g), *garnets("sparse", seeds, g)]
+        problems += [*garnets("large", seeds, g), *chains(g, 4, 6, 9, 13, 25), *rivers(g, 6, 9, 12)]
+        yield Batch(problems, g, policy, ks)
+        yield Batch([*lakes(g, 5, maps), *lakes(g, 6, maps)], g, policy, ks)
+        goals = [*chains(g, 6, 13, goal="uniform"), *chains(g, 6, 13, goal="exponential")]
+        yield Batch([*garnets("random rewards", seeds, g), *goals], g, policy, few)
         if g == 0.9:
-            yield Batch([_taxi(g)], g, policy, ("11",))
+            yield Batch([taxi(g)], g, policy, ("11",))
 
 
 def measure(full: bool, advance: Advance) -> Tables:
     batches = list(_batches(full))
     rows = []
     for number, batch in enumerate(batches):
-        advance(number / len(batches), f"γ = {batch.gamma}, {batch.policy} policy")
+        note = f"γ = {batch.gamma}, {batch.policy} policy"
+        advance(number / len(batches), note)
         steps = len(batch.ks) * len(RULES)
         for step, found in enumerate(batch.rows(), 1):
             rows.append(found)
-            advance(
-                (number + step / steps) / len(batches), f"γ = {batch.gamma}, {batch.policy} policy"
-            )
+            advance((number + step / steps) / len(batches), note)
     errors = joined(*rows)
     return {"errors": errors, "ratios": ratios(errors)}
 
@@ -301,50 +192,47 @@ def ratios(errors: Table) -> Table:
     all of them. Errors that the truth's own uncertainty could change by more than a tenth count as
     ten times that, which brings ratios nearer to 1.
     """
-    found: dict[tuple[str, _Setting, int], dict[str, float]] = {}
-    for group, problem, gamma, policy, k, rule, error, unsure in zip(
-        *(
-            errors[c]
-            for c in ("group", "problem", "gamma", "policy", "k", "rule", "error", "uncertainty")
-        ),
-        strict=True,
-    ):
-        found.setdefault((group, (problem, gamma, policy), k), {})[rule] = max(
-            error, _KNOWN * unsure
-        )
-    cells: dict[tuple[str, str], dict[_Setting, list[float]]] = {}
-    for (group, setting, _), by_rule in found.items():
-        for rule, error in by_rule.items():
-            log = float(np.log(error / by_rule[DEFAULT]))
-            cells.setdefault((rule, group), {}).setdefault(setting, []).append(log)
+    logs = _log_ratios(errors)
     rng = np.random.default_rng(0)
     rows = []
     for rule in RULES:
-        by_group = {group: np.array([np.mean(many) for many in cells[rule, group].values()])
-                    for group in GROUPS if (rule, group) in cells}  # fmt: skip
-        resampled = {
-            group: logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=-1)
-            for group, logs in by_group.items()
-        }
-        rows += [
-            _ratio(rule, group, logs.mean(), resampled[group], logs)
-            for group, logs in by_group.items()
-        ]
-        mean, means = (
-            np.mean([logs.mean() for logs in by_group.values()]),
-            np.mean(list(resampled.values()), axis=0),
-        )
-        rows.append(_ratio(rule, EVERY, mean, means, np.concatenate(list(by_group.values()))))
+        by_group = {group: logs[rule, group] for group in GROUPS if (rule, group) in logs}
+        resampled = {group: _resampled_means(rng, own) for group, own in by_group.items()}
+        for group, own in by_group.items():
+            rows.append(_ratio(rule, group, own.mean(), resampled[group], len(own)))
+        mean = np.mean([own.mean() for own in by_group.values()])
+        means = np.mean(list(resampled.values()), axis=0)
+        settings = sum(map(len, by_group.values()))
+        rows.append(_ratio(rule, EVERY, mean, means, settings))
     return joined(*rows)
 
 
+def _log_ratios(errors: Table) -> dict[tuple[str, str], np.ndarray]:
+    """For each rule and group: the logarithms of its ratios, one for each setting."""
+    paired: dict[tuple[str, _Setting, int], dict[str, float]] = defaultdict(dict)
+    for row in rows_of(errors):
+        setting = (row["problem"], row["gamma"], row["policy"])
+        known = max(row["error"], _KNOWN * row["uncertainty"])
+        paired[row["group"], setting, row["k"]][row["rule"]] = known
+    logs: dict[tuple[str, str], dict[_Setting, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for (group, setting, _), by_rule in paired.items():
+        for rule, error in by_rule.items():
+            logs[rule, group][setting].append(float(np.log(error / by_rule[DEFAULT])))
+    return {key: np.array([np.mean(one) for one in own.values()]) for key, own in logs.items()}
+
+
+def _resampled_means(rng: np.random.Generator, logs: np.ndarray) -> np.ndarray:
+    return np.asarray(logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=-1))
+
+
 def _ratio(
-    rule: str, group: str, mean: float | np.floating, resampled: np.ndarray, logs: np.ndarray
+    rule: str, group: str, mean: float | np.floating, resampled: np.ndarray, settings: int
 ) -> Table:
     low, high = np.exp(np.quantile(resampled, [0.025, 0.975]))
-    return table(
-        rule=rule, group=group, ratio=float(np.exp(mean)), low=low, high=high, settings=len(logs)
-    )
+    ratio = float(np.exp(mean))
+    return table(rule=rule, group=group, ratio=ratio, low=low, high=high, settings=settings)
 
 
 def draw(tables: Tables) -> list[Drawing]:
@@ -352,7 +240,7 @@ def draw(tables: Tables) -> list[Drawing]:
 
 
 def _draw_ratios(rows: Table) -> Drawing:
-    groups = [group for group in (*GROUPS, EVERY) if group in rows["group"]]
+    groups = [*_groups(rows), EVERY]
     figure, axes = style.axes(width=8, height=1.2 + 0.62 * len(groups))
     rules = [rule for rule in RULES if rule != DEFAULT]
     for i, rule in enumerate(rules):
@@ -365,10 +253,8 @@ def _draw_ratios(rows: Table) -> Drawing:
                       label=rule, capsize=2, linewidth=1.2)  # fmt: skip
     axes.axvline(1, color=_COLOURS[DEFAULT], linewidth=1.6, label=f"{DEFAULT}, the default")
     counts = [select(rows, rule=DEFAULT, group=group)["settings"][0] for group in groups]
-    axes.set_yticks(
-        range(len(groups)),
-        [f"{group} ({count})" for group, count in zip(groups, counts, strict=True)],
-    )
+    names = [f"{group} ({count})" for group, count in zip(groups, counts, strict=True)]
+    axes.set_yticks(range(len(groups)), names)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xscale("log", base=2)
@@ -385,25 +271,19 @@ def _draw_ratios(rows: Table) -> Drawing:
     return Drawing("levels-ratios", figure, caption)
 
 
+def _groups(rows: Table) -> list[str]:
+    """The groups that there are problems of."""
+    return [group for group in GROUPS if group in rows["group"]]
+
+
 def _draw_errors(rows: Table) -> Drawing:
-    groups = [group for group in GROUPS if group in rows["group"]]
+    groups = _groups(rows)
     figure, grid = style.axes(
         1, len(groups), width=1.2 + 1.9 * len(groups), height=3.2, sharey=True
     )
     for axes, group in zip(grid, groups, strict=True):
-        ks = [k for k in FAMILIES if k in map(str, select(rows, group=group)["k"])]
-        for rule in RULES:
-            mine = select(rows, group=group, rule=rule)
-            names = mine["k"].astype(str)
-            means = [
-                np.exp(np.log(np.maximum(mine["error"][names == k], 1e-12)).mean()) for k in ks
-            ]
-            even = sum(" " not in k for k in ks)
-            axes.plot(ks, means, _MARKERS[rule], color=_COLOURS[rule], label=rule)
-            axes.plot(ks[:even], means[:even], color=_COLOURS[rule])
+        _draw_group(axes, select(rows, group=group))
         axes.set_title(group)
-        axes.set_yscale("log")
-        axes.set_xticks(range(len(ks)), [k.replace(" ", "\n") for k in ks])
         axes.margins(x=0.15)
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
@@ -420,14 +300,27 @@ def _draw_errors(rows: Table) -> Drawing:
     return Drawing("levels-errors", figure, caption)
 
 
+def _draw_group(axes: Axes, rows: Columns) -> None:
+    """The errors of each rule over K; levels that are evenly spaced are joined by lines."""
+    names = rows["k"].astype(str)
+    ks = [k for k in FAMILIES if k in names]
+    even = sum(" " not in k for k in ks)
+    for rule in RULES:
+        own = [rows["error"][(names == k) & (rows["rule"] == rule)] for k in ks]
+        means = [float(np.exp(np.log(np.maximum(errors, 1e-12)).mean())) for errors in own]
+        axes.plot(ks, means, _MARKERS[rule], color=_COLOURS[rule], label=rule)
+        axes.plot(ks[:even], means[:even], color=_COLOURS[rule])
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(ks)), [k.replace(" ", "\n") for k in ks])
+
+
 def judge(tables: Tables) -> list[Claim]:
     rows, errors = tables["ratios"], tables["errors"]
     rivals = {rule: select(rows, rule=rule, group=EVERY) for rule in RULES if rule != DEFAULT}
-    best = min(rivals, key=lambda rule: float(rivals[rule]["ratio"][0]))
-    groups = [group for group in GROUPS if group in rows["group"]]
-    middle = {
-        group: 1 / float(select(rows, rule="midpoint", group=group)["ratio"][0]) for group in groups
-    }
+    nearest = min(float(row["ratio"][0]) for row in rivals.values())
+    middle = {}
+    for group in _groups(rows):
+        middle[group] = 1 / float(select(rows, rule="midpoint", group=group)["ratio"][0])
     change = {rule: select(errors, rule=rule)["change"] for rule in RULES}
     settled = {rule: int((found <= _SETTLED).sum()) for rule, found in change.items()}
     return [
@@ -436,7 +329,7 @@ def judge(tables: Tables) -> list[Claim]:
             f"On MDPs that it was not chosen on, the default rule, {DEFAULT}, has the least error",
             "times the default's error: " + ", ".join(f"{rule} {_interval(row)}" for rule, row in rivals.items()),
             {
-                "the next best rule's error, times the default's": rivals[best]["ratio"][0],
+                "the next best rule's error, times the default's": nearest,
                 "lower end of its 95 % interval": min(row["low"][0] for row in rivals.values()),
             },
         ),
@@ -455,7 +348,7 @@ def judge(tables: Tables) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _interval(row: dict[str, np.ndarray]) -> str:
+def _interval(row: Columns) -> str:
     return f"{row['ratio'][0]:.2f}× [{row['low'][0]:.2f}, {row['high'][0]:.2f}]"
 
 

@@ -1,6 +1,10 @@
 """Which algorithms learn expected returns (Lemma 4.8, Section 4.3)."""
 
+from collections.abc import Callable
+from itertools import product
+
 import numpy as np
+from matplotlib.axes import Axes
 
 from edrl.core.families import Categorical, Expectiles, Quantiles
 from edrl.core.statistics import Statistics
@@ -11,8 +15,10 @@ from edrl.paper.experiment import (
     Experiment,
     Table,
     Tables,
+    from_rows,
     joined,
     select,
+    summarised,
     table,
 )
 from edrl.paper.thresholds import judged
@@ -33,19 +39,17 @@ def measure(full: bool, advance: Advance) -> Tables:
     ks, seeds = ((1, 3, 5, 9, 17, 33, 65), 20) if full else ((3, 9, 33), 4)
     mdps = [_mdp(seed) for seed in range(seeds)]
     exact = [solve_moments(mdp, "uniform", 1)[..., 0] for mdp in mdps]
-    means, examples = [], []
-    for i, algorithm in enumerate(ALGORITHMS):
-        for j, k in enumerate(ks):
-            advance((i + j / len(ks)) / len(ALGORITHMS), f"{algorithm}, K = {k}")
-            means.append(
-                table(algorithm=algorithm, k=k, **_errors(mdps, _family(algorithm, k), exact))
-            )
-        examples.append(_two_actions(algorithm))
+    cases = list(product(ALGORITHMS, ks))
+    means = []
+    for number, (algorithm, k) in enumerate(cases):
+        advance(number / len(cases), f"{algorithm}, K = {k}")
+        errors = _errors(mdps, _family(algorithm, k), exact)
+        means.append(table(algorithm=algorithm, k=k, **errors))
     narrow = Categorical(np.linspace(-0.1, 0.1, 9))
     means.append(table(algorithm="CDRL, narrow", k=narrow.size, **_errors(mdps, narrow, exact)))
     return {
         "means": joined(*means),
-        "two_actions": joined(*examples),
+        "two_actions": joined(*map(_two_actions, ALGORITHMS)),
         "identity": joined(*(_identity(k) for k in ks if k > 1)),
     }
 
@@ -57,28 +61,25 @@ def _mdp(seed: int) -> MDP:
 
 def _family(algorithm: str, k: int, low: float = -1.0) -> Statistics:
     """K statistics: for CDRL, K + 1 support points from `low` to 1."""
-    if algorithm == "CDRL":
-        return Categorical(np.linspace(low, 1, k + 1))
-    return (
-        Quantiles(k)
-        if algorithm == "QDRL"
-        else Expectiles(k, "exact" if algorithm == "EDRL" else "as_samples")
-    )
+    families: dict[str, Callable[[], Statistics]] = {
+        "CDRL": lambda: Categorical(np.linspace(low, 1, k + 1)),
+        "QDRL": lambda: Quantiles(k),
+        "EDRL": lambda: Expectiles(k),
+        "EDRL-naive": lambda: Expectiles(k, "as_samples"),
+    }
+    return families[algorithm]()
 
 
-def _errors(mdps: list[MDP], family: Statistics, exact: list[np.ndarray]) -> dict[str, list[float]]:
+def _errors(mdps: list[MDP], family: Statistics, exact: list[np.ndarray]) -> Table:
     """For each MDP the largest error of an expected return, and whether dynamic programming
     settled.
     """
-    learnt = [dp.evaluate(mdp, "uniform", family, tolerance=TOLERANCE) for mdp in mdps]
-    errors = [
-        float(np.abs(one.means() - true).max()) for one, true in zip(learnt, exact, strict=True)
-    ]
-    return {
-        "seed": list(range(len(mdps))),
-        "error": errors,
-        "converged": [one.converged for one in learnt],
-    }
+    rows = []
+    for seed, (mdp, true) in enumerate(zip(mdps, exact, strict=True)):
+        learnt = dp.evaluate(mdp, "uniform", family, tolerance=TOLERANCE)
+        error = float(np.abs(learnt.means() - true).max())
+        rows.append((seed, error, learnt.converged))
+    return from_rows(("seed", "error", "converged"), rows)
 
 
 def _two_actions(algorithm: str) -> Table:
@@ -86,13 +87,8 @@ def _two_actions(algorithm: str) -> Table:
     k = EXAMPLE_K
     mdp = quantile_mean_inconsistent(k)
     learnt = dp.control(mdp, _family(algorithm, k, low=0.0)).means()[0]
-    return table(
-        algorithm=algorithm,
-        k=k,
-        action=[1, 2],
-        mean=learnt,
-        true=solve_moments(mdp, "uniform", 1)[0, :, 0],
-    )
+    true = solve_moments(mdp, "uniform", 1)[0, :, 0]
+    return table(algorithm=algorithm, k=k, action=[1, 2], mean=learnt, true=true)
 
 
 def _identity(k: int) -> Table:
@@ -108,43 +104,8 @@ def _identity(k: int) -> Table:
 def draw(tables: Tables) -> list[Drawing]:
     """Errors of means over K, and the example of two actions."""
     figure, (left, right) = style.axes(1, 2, width=9.0, height=3.7)
-    ks = np.unique(tables["means"]["k"])
-    for algorithm in ALGORITHMS:
-        rows = select(tables["means"], algorithm=algorithm)
-        ks = np.unique(rows["k"])
-        errors = np.array([rows["error"][rows["k"] == k] for k in ks])
-        colour = style.COLOURS[algorithm]
-        left.plot(
-            ks, errors.max(axis=1), color=colour, marker=style.MARKERS[algorithm], label=algorithm
-        )
-        left.fill_between(ks, errors.min(axis=1), errors.max(axis=1), color=colour, alpha=0.2, lw=0)
-    left.set(
-        xscale="log",
-        yscale="log",
-        ylim=(1e-16, 10),
-        xlabel="number K of statistics",
-        ylabel="error of the mean",
-    )
-    left.set_xticks(ks, [str(k) for k in ks])
-    left.minorticks_off()
-    left.set_title("expected returns of random MDPs")
-    left.legend(loc="center right")
-    unit = 1 / (8 * EXAMPLE_K)
-    shown = ["truth", *ALGORITHMS]
-    for action, hatch in ((1, ""), (2, "//")):
-        mine = select(tables["two_actions"], action=action)
-        heights = np.array([mine["true"][0], *mine["mean"]]) / unit
-        places = np.arange(len(shown)) + 0.4 * action - 0.6
-        colours = [style.COLOURS[name] for name in shown]
-        bars = right.bar(places, heights, 0.36, color=colours, hatch=hatch, ec="white", lw=0)
-        right.bar_label(bars, [f"a{action}"] * len(shown), size=9)
-    right.set_xticks(np.arange(len(shown)), shown, rotation=20)
-    right.set(
-        ylabel="mean, in units of 1/8K",
-        ylim=(0, None),
-        title=f"Lemma 4.8 (ii): two actions, K = {EXAMPLE_K}",
-    )
-    right.grid(axis="x", visible=False)
+    _draw_errors(left, tables["means"])
+    _draw_example(right, tables["two_actions"])
     caption = (
         "Left: error of the learnt expected returns against K (largest over states and actions; line: worst MDP,"
         " band: all of them). CDRL and EDRL, here with exact imputation, are exact up to where iteration stops, at"
@@ -155,14 +116,51 @@ def draw(tables: Tables) -> list[Drawing]:
     return [Drawing("mean-consistency", figure, caption)]
 
 
+def _draw_errors(axes: Axes, means: Table) -> None:
+    """The range of errors over the MDPs, for every K."""
+    for algorithm in ALGORITHMS:
+        rows = select(means, algorithm=algorithm)
+        least, most = (summarised(rows, "k", "error", how) for how in (np.min, np.max))
+        axes.plot(most["k"], most["error"], label=algorithm, **style.look_of(algorithm))
+        ends = least["error"], most["error"]
+        style.band(axes, most["k"], *ends, style.COLOURS[algorithm], alpha=0.2)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        ylim=(1e-16, 10),
+        xlabel="number K of statistics",
+        ylabel="error of the mean",
+    )
+    ks = np.unique(select(means, algorithm="EDRL")["k"])
+    axes.set_xticks(ks, [str(k) for k in ks])
+    axes.minorticks_off()
+    axes.set_title("expected returns of random MDPs")
+    axes.legend(loc="center right")
+
+
+def _draw_example(axes: Axes, two_actions: Table) -> None:
+    """The means of both actions, true and learnt."""
+    unit = 1 / (8 * EXAMPLE_K)
+    shown = ["truth", *ALGORITHMS]
+    colours = [style.COLOURS[name] for name in shown]
+    for action, hatch in ((1, ""), (2, "//")):
+        mine = select(two_actions, action=action)
+        heights = np.array([mine["true"][0], *mine["mean"]]) / unit
+        places = np.arange(len(shown)) + 0.4 * action - 0.6
+        bars = axes.bar(places, heights, 0.36, color=colours, hatch=hatch, ec="white", lw=0)
+        axes.bar_label(bars, [f"a{action}"] * len(shown), size=9)
+    axes.set_xticks(np.arange(len(shown)), shown, rotation=20)
+    title = f"Lemma 4.8 (ii): two actions, K = {EXAMPLE_K}"
+    axes.set(ylabel="mean, in units of 1/8K", ylim=(0, None), title=title)
+    axes.grid(axis="x", visible=False)
+
+
 def judge(tables: Tables) -> list[Claim]:
     """Lemma 4.8, and Section 4.3 on EDRL."""
-    errors = {
-        name: select(tables["means"], algorithm=name)["error"]
-        for name in (*ALGORITHMS, "CDRL, narrow")
-    }
-    worst = {name: found.max() for name, found in errors.items()}
-    least = {name: found.min() for name, found in errors.items()}
+    worst, least = {}, {}
+    for name in (*ALGORITHMS, "CDRL, narrow"):
+        errors = select(tables["means"], algorithm=name)["error"]
+        worst[name], least[name] = errors.max(), errors.min()
     rows = select(tables["means"], algorithm="EDRL-naive")
     naive = rows["error"][rows["k"] > 1].min()
     right, printed = (select(tables["identity"], divisor=c)["off"].max() for c in ("K - 1", "K"))

@@ -3,7 +3,6 @@ and 14.
 """
 
 import itertools
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,6 +25,7 @@ from edrl.paper.chains import (
     TITLES,
     Chains,
     Method,
+    Options,
     at_start,
     expectiles,
     interval,
@@ -41,9 +41,10 @@ from edrl.paper.experiment import (
     Experiment,
     Table,
     Tables,
+    from_rows,
     joined,
     select,
-    table,
+    summarised,
 )
 from edrl.paper.thresholds import judged
 from edrl.report import style
@@ -63,30 +64,56 @@ def _methods(full: bool, levels: str) -> list[Method]:
     """What is run at one set of levels: on the longest chain, root's dynamic programming on others
     as well.
     """
+    if full:
+        return _many_methods(levels)
+    return _few_methods() if levels == MIDPOINTS else _fewest_methods()
+
+
+_END: Options = {"lengths": (LONGEST,)}
+_SOLVED: Options = {"dp_sweeps": _SWEEPS, "td_lengths": (LONGEST,)}
+
+
+def _many_methods(levels: str) -> list[Method]:
+    """At full size."""
     middle = levels == MIDPOINTS
-    ks = _MANY if full else (3, 5, 9) if middle else (3, 9)
-    ends = _MANY if full else (3, 9)
-    # Only as many comparisons as there are runs of root.
-    cheap: dict[str, Any] = {"lengths": (LONGEST,), "seeds": 10 if full else 4}
-    td_ks = _MANY if full else (3,)
-    seeds = 5 if full else 3 if middle else 1
-    solver: dict[str, Any] = {"dp_sweeps": _SWEEPS, "seeds": seeds, "td_lengths": (LONGEST,)}
-    again: dict[str, Any] = {**solver, "seeds": 3}
-    lengths = (LONGEST,) if not middle else LENGTHS if full else SPARSE
+    lengths = LENGTHS if middle else (LONGEST,)
+    run: Options = {"ks": _MANY, "td_ks": _MANY, "seeds": 10, **_END}
+    samples: Options = {**run, "td_ks": _MANY if middle else (), "dp_sweeps": _SWEEPS}
+    root: Options = {"ks": _MANY, "td_ks": _MANY, "seeds": 5, "lengths": lengths, **_SOLVED}
+    least: Options = {"ks": _MANY, "td_ks": (3,) if middle else (), "seeds": 3, **_END, **_SOLVED}
+    return _with_options(run, run, samples, root, least)
+
+
+def _few_methods() -> list[Method]:
+    """At default size and the midpoint levels: as many comparisons as there are runs of root."""
+    run: Options = {"ks": (3, 9), "td_ks": (3,), "seeds": 4, **_END}
+    naive: Options = {**run, "ks": (3, 5, 9)}
+    samples: Options = {**run, "dp_sweeps": _SWEEPS}
+    root: Options = {"ks": (3, 5, 9), "td_ks": (3,), "seeds": 3, "lengths": SPARSE, **_SOLVED}
+    least: Options = {"ks": (3,), "td_ks": (), "seeds": 3, **_END, **_SOLVED}
+    return _with_options(run, naive, samples, root, least)
+
+
+def _fewest_methods() -> list[Method]:
+    """At default size and the other levels."""
+    run: Options = {"ks": (3, 9), "td_ks": (), "seeds": 4, **_END}
+    naive: Options = {**run, "td_ks": (3,)}
+    samples: Options = {**run, "dp_sweeps": _SWEEPS}
+    root: Options = {"ks": (3, 9), "td_ks": (3,), "seeds": 1, **_END, **_SOLVED}
+    least: Options = {"ks": (3,), "td_ks": (), "seeds": 3, **_END, **_SOLVED}
+    return _with_options(run, naive, samples, root, least)
+
+
+def _with_options(
+    exact: Options, naive: Options, samples: Options, root: Options, minimise: Options
+) -> list[Method]:
     return [
-        Method.of_expectiles("EDRL", ks=ends, td_ks=td_ks if middle or full else (), **cheap),
-        Method.of_expectiles("EDRL-naive", "as_samples", ks=ks, td_ks=td_ks, **cheap),
-        Method.of_expectiles(
-            "EDRL-samples", "equal-weights", ks=ends, td_ks=td_ks if middle else (), dp_sweeps=_SWEEPS, **cheap
-        ),
-        Method.of_expectiles(
-            "EDRL-scipy", "scipy-root", ks=ks, lengths=lengths, td_ks=_MANY if full else (3,), **solver
-        ),
-        Method.of_expectiles(
-            "EDRL-minimise", "scipy-minimize", ks=ends if full else (3,), lengths=(LONGEST,),
-            td_ks=(3,) if full and middle else (), **again,
-        ),
-    ]  # fmt: skip
+        Method.of_expectiles("EDRL", **exact),
+        Method.of_expectiles("EDRL-naive", "as_samples", **naive),
+        Method.of_expectiles("EDRL-samples", "equal-weights", **samples),
+        Method.of_expectiles("EDRL-scipy", "scipy-root", **root),
+        Method.of_expectiles("EDRL-minimise", "scipy-minimize", **minimise),
+    ]
 
 
 def measure(full: bool, advance: Advance) -> Tables:
@@ -103,33 +130,27 @@ def measure(full: bool, advance: Advance) -> Tables:
 
 def _solves(chain: Chains) -> Table:
     """How often SciPy's root finder succeeds on the true expectiles of the 15-chain's returns."""
-    found = []
-    for levels in LEVELS:
-        for k in _MANY:
-            family = expectiles(levels, k, "scipy-root")
-            _, success = solve_rows(family, chain.true_values(family)[: LONGEST - 1])
-            found.append(
-                table(levels=levels, k=k, solves=[len(success)], succeeded=int(success.sum()))
-            )
-    return joined(*found)
+    rows = []
+    for levels, k in itertools.product(LEVELS, _MANY):
+        family = expectiles(levels, k, "scipy-root")
+        _, success = solve_rows(family, chain.true_values(family)[: LONGEST - 1])
+        rows.append((levels, k, len(success), int(success.sum())))
+    return from_rows(("levels", "k", "solves", "succeeded"), rows)
 
 
 def _other_goals(full: bool, advance: Advance) -> Table:
     """Figures 13 and 14 with SciPy's root, at the midpoint levels."""
     ks = _MANY if full else (3, 9)
-    options: dict[str, Any] = {
-        "ks": ks,
-        "td_ks": ks if full else (3,),
-        "lengths": (LONGEST,),
-        "seeds": 5 if full else 3,
-    }
+    options: Options = {"ks": ks, "lengths": (LONGEST,)}
+    options |= {"td_ks": ks, "seeds": 5} if full else {"td_ks": (3,), "seeds": 3}
+    solved: Options = {**options, "dp_sweeps": _SWEEPS}
     found = []
     for name, goal in GOALS.items():
         advance(0.9, TITLES[name])
         chain = Chains((LONGEST,), goal, REWARD_ATOMS)
         methods = [
             Method.of_expectiles("EDRL-naive", "as_samples", **options),
-            Method.of_expectiles("EDRL-scipy", "scipy-root", **options, dp_sweeps=_SWEEPS),
+            Method.of_expectiles("EDRL-scipy", "scipy-root", **solved),
         ]
         rows = measure_methods(chain, methods, [MIDPOINTS], lambda *_: None)
         found.append({"goal": [name] * len(rows["k"]), **rows})
@@ -146,31 +167,15 @@ def draw(tables: Tables) -> list[Drawing]:
 
 def _lines(axes: Axes, rows: Table, column: str, mode: str, levels: str) -> None:
     """One line for each imputation, over K, at the start of the longest chain."""
-    for name in _NAMES:
-        where = {
-            "levels": levels,
-            "mode": mode,
-            "algorithm": name,
-            "length": LONGEST,
-            "distance": LONGEST - 1,
-        }
-        found = select(rows, **where)
-        ks = np.unique(found["k"])
-        if not len(ks):
+    start = {"levels": levels, "mode": mode, "length": LONGEST, "distance": LONGEST - 1}
+    for name, label in _NAMES.items():
+        found = select(rows, algorithm=name, **start)
+        if not len(found["k"]):
             continue
-        samples = [found[column][found["k"] == k] for k in ks]
-        mean = np.array([one.mean() for one in samples])
-        half = np.array([float(interval(one[:, None])[1][0]) for one in samples])
-        colour, marker = style.COLOURS[name], style.MARKERS[name]
-        axes.errorbar(
-            ks,
-            mean,
-            np.nan_to_num(half),
-            color=colour,
-            marker=marker,
-            capsize=3,
-            label=_NAMES[name],
-        )
+        mean = summarised(found, "k", column, np.mean)
+        half = summarised(found, "k", column, lambda seeds: interval(seeds[:, None])[1][0])
+        numbers = mean["k"], mean[column], np.nan_to_num(half[column])
+        axes.errorbar(*numbers, capsize=3, label=label, **style.look_of(name))
     axes.set_xticks(_MANY)
     axes.set_yscale("log")
 
@@ -212,12 +217,12 @@ def _draw_mean(rows: Table) -> Drawing:
 
 def _draw_lengths(rows: Table) -> Drawing:
     figure, panels = style.axes(1, 3, width=10.5, height=3.6, sharey=True)
-    for axes, (axis, mode, title) in zip(
-        panels,
-        (("length", "DP", "by DP, over chain lengths"), ("distance", "DP", "by DP, over distances"),
-         ("distance", "TD", "by TD, over distances")),
-        strict=True,
-    ):  # fmt: skip
+    shown = (
+        ("length", "DP", "by DP, over chain lengths"),
+        ("distance", "DP", "by DP, over distances"),
+        ("distance", "TD", "by TD, over distances"),
+    )
+    for axes, (axis, mode, title) in zip(panels, shown, strict=True):
         plot_errors(axes, rows, "error", axis, mode, "EDRL-scipy", levels=MIDPOINTS)
         axes.set_title(f"SciPy's root {title}", fontsize=9.5)
         axes.set_xlabel("chain length N" if axis == "length" else "steps to the goal")
@@ -249,64 +254,61 @@ def _ratios(
 
 def _judge_errors(rows: Table, levels: str) -> list[Claim]:
     """Section 5.1 with the paper's own imputation: errors are "much lower" than naive's."""
-    suffix, where = SUFFIX[levels], AT[levels]
-    claims = []
     both = ("DP", "TD")
-    for name, algorithm, text, modes in (
-        ("root", "EDRL-scipy", "the paper's imputation (scipy.optimize.root)", both),
-        ("minimise", "EDRL-minimise", "Equation (8) minimised by SciPy", ("DP",)),
-        (
-            "samples",
+    tried = {
+        "root": ("EDRL-scipy", "the paper's imputation (scipy.optimize.root)", both),
+        "minimise": ("EDRL-minimise", "Equation (8) minimised by SciPy", ("DP",)),
+        "samples": (
             "EDRL-samples",
             "Equation (8) minimised by our solver",
             both if levels == MIDPOINTS else ("DP",),
         ),
-    ):
+    }
+    claims = []
+    for name, (algorithm, text, modes) in tried.items():
         for mode in modes:
             ratios, ks = _ratios(rows, algorithm, mode, levels=levels)
             claims.append(
                 judged(
-                    f"paper-{name}-{mode.lower()}{suffix}", "Section 5.1",
-                    f"EDRL with {text} is far below EDRL-naive at x0 ({mode}), {where}",
+                    f"paper-{name}-{mode.lower()}{SUFFIX[levels]}", "Section 5.1",
+                    f"EDRL with {text} is far below EDRL-naive at x0 ({mode}), {AT[levels]}",
                     f"naive's error is {listed(ratios, ks, '×')} as large", min(ratios),
                     note=_NOTES.get((name, mode, levels), ""),
                 )
             )  # fmt: skip
+    return [*claims, _judge_exact(rows, levels), _judge_w1(rows, levels)]
+
+
+def _judge_exact(rows: Table, levels: str) -> Claim:
     better = {}
     for algorithm in ("EDRL-scipy", "EDRL-minimise", "EDRL-samples"):
-        ks = sorted(
-            set(learnt_ks(rows, levels=levels, mode="DP", algorithm=algorithm))
-            & set(learnt_ks(rows, levels=levels, mode="DP", algorithm="EDRL"))
-        )
-        pairs = [
-            [
-                at_start(rows, "error", levels=levels, mode="DP", algorithm=one, k=k)
-                for one in (algorithm, "EDRL")
-            ]
-            for k in ks
-        ]
-        better[algorithm] = min(theirs / ours for theirs, ours in pairs)
+        theirs, ours = (_dp_errors(rows, levels, name) for name in (algorithm, "EDRL"))
+        better[algorithm] = min(theirs[k] / ours[k] for k in theirs if k in ours)
     text = (
         "Exact imputation is more accurate at x0 than the paper's, for every K > 1 and solver (DP)"
     )
-    claims.append(
-        judged(
-            f"paper-exact{suffix}", "edrl", f"{text}, {where}",
-            "their error is at least " + ", ".join(f"{ratio:.3g}× ({name})" for name, ratio in better.items()),
-            min(better.values()),
-        )
+    said = ", ".join(f"{ratio:.3g}× ({name})" for name, ratio in better.items())
+    return judged(
+        f"paper-exact{SUFFIX[levels]}", "edrl", f"{text}, {AT[levels]}",
+        f"their error is at least {said}", min(better.values()),
     )  # fmt: skip
-    ks = learnt_ks(rows, levels=levels, mode="DP", algorithm="EDRL-scipy")
-    w1 = [at_start(rows, "w1", levels=levels, mode="DP", algorithm="EDRL-scipy", k=k) for k in ks]
-    claims.append(
-        judged(
-            f"paper-w1{suffix}", "Appendix E",
-            f"More expectiles always lower EDRL's Wasserstein-1 distance at x0 (DP, scipy.optimize.root), {where}",
-            listed(w1, ks), min(a / b for a, b in itertools.pairwise(w1)),
-            note=_NOTES.get(("w1", "DP", levels), ""),
-        )
+
+
+def _dp_errors(rows: Table, levels: str, algorithm: str, column: str = "error") -> dict[int, float]:
+    """At x0, for every K > 1 that dynamic programming was run with."""
+    where = {"levels": levels, "mode": "DP", "algorithm": algorithm}
+    return {k: at_start(rows, column, k=k, **where) for k in learnt_ks(rows, **where)}
+
+
+def _judge_w1(rows: Table, levels: str) -> Claim:
+    w1 = _dp_errors(rows, levels, "EDRL-scipy", "w1")
+    return judged(
+        f"paper-w1{SUFFIX[levels]}", "Appendix E",
+        "More expectiles always lower EDRL's Wasserstein-1 distance at x0 (DP, scipy.optimize.root),"
+        f" {AT[levels]}",
+        listed([*w1.values()], [*w1]), min(a / b for a, b in itertools.pairwise(w1.values())),
+        note=_NOTES.get(("w1", "DP", levels), ""),
     )  # fmt: skip
-    return claims
 
 
 _THREE = (
@@ -314,18 +316,16 @@ _THREE = (
     " whatever the solver. The outer two expectiles fix the outer two samples, and the middle one would have to lie"
     " outside them to give the mean. The paper does not name its tabular levels."
 )
+_NO_ROOT = (
+    "For K = 3 alone: where there is no root, the solver's last iterate is taken, and sweeps"
+    " never settle. Minimising Equation (8) instead more than halves the error."
+)
 _NOTES = {
-    (
-        "root",
-        "DP",
-        MIDPOINTS,
-    ): "For K = 3 alone: where there is no root, the solver's last iterate is taken, and sweeps"
-    " never settle. Minimising Equation (8) instead more than halves the error.",
-    **{
-        (name, mode, EVEN): _THREE
-        for name in ("root", "minimise", "samples")
-        for mode in ("DP", "TD")
-    },
+    ("root", "DP", MIDPOINTS): _NO_ROOT,
+    ("root", "DP", EVEN): _THREE,
+    ("root", "TD", EVEN): _THREE,
+    ("minimise", "DP", EVEN): _THREE,
+    ("samples", "DP", EVEN): _THREE,
 }
 
 
@@ -335,22 +335,11 @@ def _judge_means(tables: Tables) -> list[Claim]:
     rows, solves = tables["errors"], tables["solves"]
 
     def off(algorithm: str) -> list[float]:
-        return [
-            at_start(rows, "mean_error", levels=levels, mode="DP", algorithm=algorithm, k=k)
-            for levels in LEVELS
-            for k in np.unique(
-                select(rows, levels=levels, mode="DP", algorithm=algorithm)["k"]
-            ).tolist()
-        ]
+        found = [_dp_errors(rows, levels, algorithm, "mean_error").values() for levels in LEVELS]
+        return list(itertools.chain.from_iterable(found))
 
     exact, root = off("EDRL"), off("EDRL-scipy")
-    share = [
-        100
-        * sum(select(solves, levels=levels, k=k)["succeeded"])
-        / sum(select(solves, levels=levels, k=k)["solves"])
-        for levels in LEVELS
-        for k in _MANY
-    ]
+    share = 100 * np.divide(solves["succeeded"], solves["solves"])
     return [
         judged(
             "paper-mean", "Section 4.3",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from edrl.core.check import fail
 from edrl.paper import EXPERIMENTS
@@ -22,7 +23,7 @@ def find_part(name: str) -> Experiment:
 
 
 def find_parts(names: Iterable[str]) -> dict[str, Experiment]:
-    """Parts by the names that they give themselves, of which no two may be the same."""
+    """Parts by the names that they give themselves. No two may have the same name."""
     found: dict[str, Experiment] = {}
     for name in names:
         experiment = find_part(name)
@@ -40,12 +41,8 @@ def _load(file: Path) -> Experiment:
         raise fail("part", str(file), "there is no such file")
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # what lies beside it can be imported
-    spec = importlib.util.spec_from_file_location(str(file), file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[str(file)] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        module = _imported(file)
     except Exception as error:
         right = f"it cannot be imported: {type(error).__name__}: {error}"
         raise fail("part", str(file), right) from error
@@ -56,3 +53,12 @@ def _load(file: Path) -> Experiment:
         right = f"it has the name {experiment.name}, as a part of edrl has: give it another"
         raise fail("part", str(file), right)
     return replace(experiment, own_file=file)
+
+
+def _imported(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(str(file), file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[str(file)] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -23,8 +23,8 @@ from edrl.paper.experiment import (
     Experiment,
     Table,
     Tables,
+    from_rows,
     select,
-    table,
 )
 from edrl.paper.thresholds import judged
 from edrl.report import style
@@ -98,8 +98,7 @@ def _one_step(count: int) -> Table:
         rows.append(("Lemma B.2 (i)", name, float(np.max(moved / (width / K)))))
         _, before, after = _moves(Quantiles(K), *pairs["coins"])
         rows.append(("Lemma B.2 (ii)", name, float(np.max((after - before) / (2 * width / K)))))
-    lemma, names, share = zip(*rows, strict=True)
-    return table(lemma=lemma, distributions=names, share=share)
+    return from_rows(("lemma", "distributions", "share"), rows)
 
 
 def _single(atoms: list[float], probs: list[float] | None = None) -> Particles:
@@ -147,8 +146,7 @@ def _contractions(generations: int) -> Table:
         }
         for kind, ratio in shares.items():
             rows.append((name, kind, float(ratio / contraction.factor)))
-    names, kinds, shares_found = zip(*rows, strict=True)
-    return table(contraction=names, distributions=kinds, share=shares_found)
+    return from_rows(("contraction", "distributions", "share"), rows)
 
 
 def _decoded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -182,9 +180,8 @@ def _share(
 
     before = metric(Particles(atoms[0], probs[0]), Particles(atoms[1], probs[1])).max(axis=-1)
     after = metric(backed_up(atoms[0], probs[0]), backed_up(atoms[1], probs[1]))
-    return jnp.where(
-        before > 1e-3, after / jnp.maximum(before, 1e-3), 0
-    )  # no ratios of rounding errors
+    # No ratios of rounding errors.
+    return jnp.where(before > 1e-3, after / jnp.maximum(before, 1e-3), 0)
 
 
 def draw(tables: Tables) -> list[Drawing]:

@@ -54,57 +54,24 @@ def draw(tables: Tables) -> list[Drawing]:
     at = {name: column[0] for name, column in tables["at_tau"].items()}
     figure, (left, right) = style.axes(1, 2, width=10, height=3.7, sharey=True)
     for axes in (left, right):
-        axes.plot(
-            atoms,
-            cdf,
-            drawstyle="steps-post",
-            color=style.COLOURS["truth"],
-            label="distribution function F",
-        )
+        steps: style.Options = {"drawstyle": "steps-post", "label": "distribution function F"}
+        axes.plot(atoms, cdf, color=style.COLOURS["truth"], **steps)
         axes.set(xlabel="outcome z", ylim=(0, 1.03), xlim=(-2, 6.5))
-    left.plot(
-        [-2, at["quantile"], at["quantile"]],
-        [_TAU, _TAU, 0],
-        "--",
-        color=style.COLOURS["QDRL"],
-        label=f"F(q) = {_TAU}",
-    )
-    left.plot(
-        at["quantile"],
-        0,
-        style.MARKERS["QDRL"],
-        color=style.COLOURS["QDRL"],
-        markersize=9,
-        clip_on=False,
-        label=f"quantile q = {at['quantile']:.2f}",
-    )
+    q, colour = at["quantile"], style.COLOURS["QDRL"]
+    left.plot([-2, q, q], [_TAU, _TAU, 0], "--", color=colour, label=f"F(q) = {_TAU}")
+    mark: style.Options = {"markersize": 9, "clip_on": False, "linestyle": "none"}
+    left.plot(q, 0, label=f"quantile q = {q:.2f}", **style.look_of("QDRL"), **mark)
     left.set(title=f"The {_TAU}-quantile cuts probability", ylabel="F(z)")
     e = at["expectile"]
     lower, upper = atoms <= e, atoms >= e
-    right.fill_between(
-        np.append(atoms[lower], e),
-        np.append(cdf[lower], cdf[lower][-1]),
-        step="post",
-        color="#7fceb8",
-        label=f"E[(e - Z)+] = {at['deviation_below']:.3f}",
-    )
-    right.fill_between(
-        np.insert(atoms[upper], 0, e),
-        np.insert(cdf[upper], 0, cdf[lower][-1]),
-        1,
-        step="post",
-        color="#b9c9c4",
-        label=f"E[(Z - e)+] = {at['deviation_above']:.3f}",
-    )
-    right.plot(
-        e,
-        0,
-        style.MARKERS["EDRL"],
-        color=style.COLOURS["EDRL"],
-        markersize=9,
-        clip_on=False,
-        label=f"expectile e = {e:.2f}",
-    )
+    below: style.Options = {"step": "post", "color": "#7fceb8"}
+    below["label"] = f"E[(e - Z)+] = {at['deviation_below']:.3f}"
+    right.fill_between(np.append(atoms[lower], e), np.append(cdf[lower], cdf[lower][-1]), **below)
+    above: style.Options = {"step": "post", "color": "#b9c9c4"}
+    above["label"] = f"E[(Z - e)+] = {at['deviation_above']:.3f}"
+    x, y = np.insert(atoms[upper], 0, e), np.insert(cdf[upper], 0, cdf[lower][-1])
+    right.fill_between(x, y, 1, **above)
+    right.plot(e, 0, label=f"expectile e = {e:.2f}", **style.look_of("EDRL"), **mark)
     right.set_title(f"The {_TAU}-expectile balances areas {_TAU / (1 - _TAU):.0f} : 1")
     for axes in (left, right):
         axes.legend(loc="lower right")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import jax
@@ -51,26 +52,35 @@ def reproduce(
     shown = _shown(named, out, full)
     (out / "data").mkdir(parents=True, exist_ok=True)
     (out / "figures").mkdir(exist_ok=True)
-    measured = {
-        name: name in named and (again or not is_finished(experiment.where, out, full))
-        for name, experiment in shown.items()
-    }
-    # Long ones first, so that no worker is left alone with one at the end.
+    measured = {}
+    for name, experiment in shown.items():
+        done = not again and is_finished(experiment.where, out, full)
+        measured[name] = name in named and not done
+    # Long ones last, from where they are taken, so that no worker is left alone with one.
     waiting = sorted(shown, key=lambda name: cost(shown[name].where, full, measured[name]))
+    jobs = {name: (shown[name].where, out, full, measured[name]) for name in waiting}
+    parts = _run_all(jobs, workers, listen, (out / ".jax_cache").resolve())
+    found = [parts[name] for name in shown]
+    _write(found, shown, out, full)
+    return found
+
+
+def _run_all(
+    jobs: dict[str, tuple[str, Path, bool, bool]], workers: int, listen: Listener, cache: Path
+) -> dict[str, Part]:
+    """Run parts in workers, the last job first; never more are submitted than can be begun."""
     parts: dict[str, Part] = {}
-    with worker_pool(min(workers, len(shown)), listen, (out / ".jax_cache").resolve()) as submit:
-        running: dict[Future[Part], str] = {}
+    waiting, running = dict(jobs), dict[Future[Part], str]()
+    with worker_pool(min(workers, len(jobs)), listen, cache) as submit:
         while waiting or running:
             while waiting and len(running) < workers:
-                name = waiting.pop()
-                running[submit(_work, shown[name].where, out, full, measured[name])] = name
+                name, job = waiting.popitem()
+                running[submit(_work, *job)] = name
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 parts[name] = _outcome(name, future)
                 listen(name, 1.0, "failed" if parts[name].error else "done")
-    found = [parts[name] for name in shown]
-    _write(found, shown, out, full)
-    return found
+    return parts
 
 
 def _shown(named: Mapping[str, Experiment], out: Path, full: bool) -> dict[str, Experiment]:
@@ -183,24 +193,30 @@ def _write(
     parts: Sequence[Part], experiments: Mapping[str, Experiment], out: Path, full: bool
 ) -> None:
     """The page, and the claims for machines and for a README."""
-    entries = []
-    for part in parts:
-        experiment = experiments[part.name]
-        figures = [
-            page.Figure(name, (out / "figures" / f"{name}.svg").read_bytes(), caption)
-            for name, caption in part.captions.items()
-        ]
-        data = {table: f"data/{part.name}/{table}.csv" for table in part.tables}
-        entries.append(
-            page.Entry(
-                part.name, SECTIONS[experiment.section], experiment.title, experiment.source,
-                experiment.about, figures, part.claims, data, part.seconds, part.error,
-            )
-        )  # fmt: skip
-    claims = [claim for part in parts for claim in part.claims]
-    (out / "claims.json").write_text(
-        json.dumps(as_json(claims), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    claims = list(chain.from_iterable(part.claims for part in parts))
+    text = json.dumps(as_json(claims), indent=1, ensure_ascii=False)
+    (out / "claims.json").write_text(text + "\n", encoding="utf-8")
     (out / "claims.md").write_text(as_markdown(claims), encoding="utf-8")
-    missing = [name for name in EXPERIMENTS if name not in {part.name for part in parts}]
+    entries = [_entry(part, experiments[part.name], out) for part in parts]
+    shown = {part.name for part in parts}
+    missing = [name for name in EXPERIMENTS if name not in shown]
     (out / "index.html").write_text(page.render(entries, missing, full), encoding="utf-8")
+
+
+def _entry(part: Part, experiment: Experiment, out: Path) -> page.Entry:
+    figures = []
+    for name, caption in part.captions.items():
+        svg = (out / "figures" / f"{name}.svg").read_bytes()
+        figures.append(page.Figure(name, svg, caption))
+    return page.Entry(
+        name=part.name,
+        section=SECTIONS[experiment.section],
+        title=experiment.title,
+        source=experiment.source,
+        about=experiment.about,
+        figures=figures,
+        claims=part.claims,
+        data={table: f"data/{part.name}/{table}.csv" for table in part.tables},
+        seconds=part.seconds,
+        error=part.error,
+    )

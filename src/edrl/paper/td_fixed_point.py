@@ -17,6 +17,7 @@ from edrl.paper.experiment import (
     Tables,
     joined,
     select,
+    summarised,
     table,
 )
 from edrl.paper.thresholds import judged
@@ -67,21 +68,21 @@ def measure(full: bool, advance: Advance) -> Tables:
         )  # fmt: skip
         shown = _log_spaced(len(learnt.steps))
         at, values = learnt.steps[shown], learnt.values[shown, 0]  # [marks], [marks, runs, S, A, K]
-        towards = {"its own": name} | ({"EDRL's": "EDRL"} if name == "EDRL-naive" else {})
-        for label, target in towards.items():
+        for label, target in _fixed_points(name).items():
             distance = _distance(learner.family, solutions[target].values, values)
             average = _distance(learner.family, solutions[target].values, values.mean(axis=1))
             where = {"algorithm": name, "fixed_point": label}
             averages.append(table(**where, step=at, distance=average))
-            distances.append(
-                table(
-                    **where,
-                    step=np.repeat(at, runs),
-                    run=np.tile(np.arange(runs), len(at)),
-                    distance=distance.ravel(),
-                )
-            )
+            run = {"step": np.repeat(at, runs), "run": np.tile(np.arange(runs), len(at))}
+            distances.append(table(**where, **run, distance=distance.ravel()))
     return {"distances": joined(*distances), "averages": joined(*averages)}
+
+
+def _fixed_points(name: str) -> dict[str, str]:
+    """Whose fixed points an algorithm is compared with; the naive one with EDRL's as well."""
+    if name == "EDRL-naive":
+        return {"its own": name, "EDRL's": "EDRL"}
+    return {"its own": name}
 
 
 def _mdp() -> MDP:
@@ -109,9 +110,8 @@ def _distance(family: Statistics, target: np.ndarray, values: np.ndarray) -> np.
 
 def _over_runs(rows: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """The steps, and the root mean square distance of all runs after each."""
-    steps = np.unique(rows["step"])
-    squares = [np.mean(rows["distance"][rows["step"] == step] ** 2) for step in steps]
-    return steps, np.sqrt(squares)
+    found = summarised(rows, "step", "distance", lambda runs: np.sqrt(np.mean(runs**2)))
+    return found["step"], found["distance"]
 
 
 def _exponent(rows: dict[str, np.ndarray]) -> float:

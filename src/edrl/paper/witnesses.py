@@ -14,6 +14,7 @@ from edrl.core.types import Array
 from edrl.paper.experiment import (
     Advance,
     Claim,
+    Columns,
     Drawing,
     Experiment,
     Table,
@@ -22,10 +23,9 @@ from edrl.paper.experiment import (
     select,
     table,
 )
+from edrl.paper.forks import two_step_returns
 from edrl.paper.thresholds import judged
 from edrl.report import style
-from edrl.tabular.bellman import exact_backup
-from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import cdrl_not_uniform, quantile_not_closed
 from edrl.theory.closedness import bellman_closed
 
@@ -48,7 +48,10 @@ def measure(full: bool, advance: Advance) -> Tables:
 def _of_cdrl() -> tuple[Table, Table]:
     """The two MDPs x1 -> x2 of Appendix C, with gamma = 2/3 and 9 support points."""
     support = np.arange(9) / 8
-    one, two = _returns(cdrl_not_uniform(1, 3, "A")), _returns(cdrl_not_uniform(1, 3, "B"))
+    one, two = (
+        two_step_returns(cdrl_not_uniform(1, 3, "A")),
+        two_step_returns(cdrl_not_uniform(1, 3, "B")),
+    )
     before, after = (
         {"reward ρA": one[1], "reward ρB": two[1]},
         {"reward ρA": one[0], "reward ρB": two[0]},
@@ -58,8 +61,8 @@ def _of_cdrl() -> tuple[Table, Table]:
 
 def _of_qdrl() -> tuple[Table, Table]:
     """The two MDPs of Lemma 4.4 (ii), in which x0 leads to x1 or x2."""
-    one = _returns(quantile_not_closed(K, "uniform", GAMMA, ATOMS_PER_LEVEL))
-    two = _returns(quantile_not_closed(K, "atoms", GAMMA, ATOMS_PER_LEVEL))
+    one = two_step_returns(quantile_not_closed(K, "uniform", GAMMA, ATOMS_PER_LEVEL))
+    two = two_step_returns(quantile_not_closed(K, "atoms", GAMMA, ATOMS_PER_LEVEL))
     before = {
         "uniform at x1": one[1],
         "atoms at x1": two[1],
@@ -79,12 +82,6 @@ def _of_edrl(draws: int) -> tuple[Table, Table]:
         raise RuntimeError("no witness was found: expectiles would be Bellman closed")
     after = dict(zip("μν", witness.backups(), strict=True))
     return _rows("EDRL", family, LEVELS, {"μ": witness.mu, "ν": witness.nu}, after)
-
-
-def _returns(mdp: MDP) -> Particles:
-    """The return distributions of an MDP of two steps and one action, with all their atoms: [S, n]."""
-    eta = Particles(np.zeros((mdp.num_states, 1, 1)))
-    return exact_backup(mdp, 0, exact_backup(mdp, 0, eta))[:, 0]
 
 
 def _rows(
@@ -133,54 +130,50 @@ def draw(tables: Tables) -> list[Drawing]:
 
 
 def _draw_stage(axis: Axes, family: str, stage: str, tables: Tables) -> None:
-    rows = select(tables["distributions"], family=family, stage=stage)
+    where = {"family": family, "stage": stage}
+    rows = select(tables["distributions"], **where)
     for i, name in enumerate(dict.fromkeys(rows["distribution"].tolist())):
-        mu = select(tables["distributions"], family=family, stage=stage, distribution=name)
-        values = select(tables["statistics"], family=family, stage=stage, distribution=name)
-        first = i % 2 == 0
-        colour = "#000000" if first else style.COLOURS[family]
-        ends = 1.0 if family == "CDRL" else 0.06
-        x = [mu["atom"][0] - ends, *mu["atom"], mu["atom"][-1] + ends]
-        y = [0.0, *np.cumsum(mu["prob"]), 1.0]
+        black = i % 2 == 0
+        mu = select(tables["distributions"], **where, distribution=name)
         label = name.removesuffix(" at x1") if i < 2 else None
-        axis.step(x, y, where="post", color=colour, lw=2 if first else 1.4, label=label)
-        mark: style.Options = {
-            "color": colour,
-            "ls": "none",
-            "mfc": "none" if first else colour,
-            "clip_on": False,
-        }
-        size = 9 if first else 5
-        if family == "CDRL":
-            cells = np.array([*values["place"], 1.0])
-            seen = cells[1:] > 0.5
-            axis.plot(
-                ((cells[1:] + cells[:-1]) / 2)[seen],
-                values["value"][seen],
-                marker="o",
-                ms=size,
-                **mark,
-            )
-        elif family == "QDRL":
-            axis.plot(values["value"], values["place"], marker="o", ms=size, **mark)
-        else:
-            axis.plot(
-                values["value"],
-                np.full(len(LEVELS), -0.08 if first else -0.17),
-                marker="d",
-                ms=7,
-                **mark,
-            )
+        _draw_cdf(axis, mu, family, black, label)
+        values = select(tables["statistics"], **where, distribution=name)
+        _draw_marks(axis, values, family, black)
     if (family, stage) == ("QDRL", "after"):
         axis.plot(PRINTED, 1 / (2 * K), "x", color="#D55E00", ms=8, mew=2, label="printed, 3γ/2K")
+    loc: Any = "upper left"
     if family == "CDRL":
         axis.set(xlim=(0.46, 1.04), xticks=np.arange(4, 9) / 8)
-    loc: Any = (
-        "upper left"
-        if family != "CDRL"
-        else {"before": "center left", "after": "center right"}[stage]
-    )
+        loc = {"before": "center left", "after": "center right"}[stage]
     axis.legend(loc=loc)
+
+
+def _colour(family: str, black: bool) -> str:
+    return "#000000" if black else style.COLOURS[family]
+
+
+def _draw_cdf(axis: Axes, mu: Columns, family: str, black: bool, label: str | None) -> None:
+    ends = 1.0 if family == "CDRL" else 0.06
+    x = [mu["atom"][0] - ends, *mu["atom"], mu["atom"][-1] + ends]
+    y = [0.0, *np.cumsum(mu["prob"]), 1.0]
+    width = 2 if black else 1.4
+    axis.step(x, y, where="post", color=_colour(family, black), lw=width, label=label)
+
+
+def _draw_marks(axis: Axes, values: Columns, family: str, black: bool) -> None:
+    """The statistics: in the middle of cells, on the CDF, or below it."""
+    colour = _colour(family, black)
+    mark: style.Options = {"color": colour, "ls": "none", "clip_on": False, "marker": "o"}
+    mark |= {"mfc": "none", "ms": 9} if black else {"mfc": colour, "ms": 5}
+    x, y = values["value"], values["place"]
+    if family == "CDRL":
+        cells = np.array([*values["place"], 1.0])
+        seen = cells[1:] > 0.5
+        x, y = ((cells[1:] + cells[:-1]) / 2)[seen], values["value"][seen]
+    if family == "EDRL":
+        y = np.full(len(LEVELS), -0.08 if black else -0.17)
+        mark |= {"marker": "d", "ms": 7}
+    axis.plot(x, y, **mark)
 
 
 def judge(tables: Tables) -> list[Claim]:

@@ -26,9 +26,9 @@ def worker_pool(
 ) -> Iterator[Callable[..., "Future[Any]"]]:
     """Yield `submit(function, *arguments)`; the functions may call `report_progress`.
 
-    Whoever submits no more than `workers` at a time can stop: what waits in the pool's own queue is
-    begun in any case. Processes are started afresh, since a fork of one that has used JAX may hang.
-    What one of them compiles, the others and later runs find in `cache`.
+    Submit no more than `workers` at a time: what waits in the pool's own queue is begun even after
+    Ctrl-C. Processes are spawned, since a fork of one that has used JAX may hang. They share what
+    they compile through `cache`, with later runs too.
     """
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()

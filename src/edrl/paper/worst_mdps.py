@@ -7,7 +7,9 @@ gamma, so that all returns lie in [-1, 1]. The return is known exactly: there is
 cycle, so it has one atom for each number of steps and each way to leave.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,8 @@ from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
 from edrl.core.types import Array
+from edrl.paper.experiment import Advance, Table, Tables, joined, table
+from edrl.tabular import dp
 from edrl.tabular.mdp import MDP
 
 WAYS = ("on", "top", "bottom", "end")
@@ -29,6 +33,25 @@ _POPULATION = 64
 _Two = tuple[jax.Array, jax.Array]
 _Three = tuple[jax.Array, jax.Array, jax.Array]
 _Four = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where and how long the worst MDPs of an algorithm are searched for."""
+
+    states: int  # of the cycle
+    generations: int
+    ks: tuple[int, ...]
+
+
+SEARCHES = {
+    "CDRL": Search(states=2, generations=150, ks=(3, 9, 33)),
+    "QDRL": Search(states=1, generations=80, ks=(3, 9, 33)),
+    "EDRL": Search(states=1, generations=40, ks=(3, 9)),
+}
+# An MDP with rare large returns, on which EDRL's dynamic programming goes on changing for ever.
+RESTLESS = np.array([[0.98, 0.015, 0.005, 0.0]]), np.array([[-0.1, 0.0, 0.0, 0.0]])
+RESTLESS_K, RESTLESS_SWEEPS = 9, 1000
 
 
 @dataclass(frozen=True)
@@ -83,6 +106,43 @@ def search(family: Statistics, gamma: float, states: int, generations: int) -> W
     final, change = errors(best, _FINE)
     probs, rewards = _decoded(best, states, gamma)
     return Worst(probs[0], rewards[0], final[0], float(change[0].max()), 2 * gamma**_STEPS)
+
+
+def measure(
+    make: Mapping[str, Callable[[int], Statistics]],
+    gammas: Sequence[float],
+    effort: int,
+    advance: Advance,
+) -> Tables:
+    """The largest errors that a search over small MDPs finds for each algorithm, and these MDPs."""
+    cases = []
+    for algorithm, plan in SEARCHES.items():
+        cases += [(algorithm, plan, k, gamma) for k, gamma in product(plan.ks, gammas)]
+    errors, mdps = [], []
+    for number, (algorithm, plan, k, gamma) in enumerate(cases):
+        note = f"the worst MDP for {algorithm}, K = {k}, γ = {gamma}"
+        advance(0.5 + 0.45 * number / len(cases), note)
+        found = search(make[algorithm](k), gamma, plan.states, effort * plan.generations)
+        where: dict[str, object] = {"algorithm": algorithm, "gamma": gamma, "k": k}
+        slope = (k - 1) / 2 if algorithm == "CDRL" else 1.0  # by how much statistics follow returns
+        how = {"uncertainty": slope * found.rest, "change": found.change}
+        errors.append(table(**where, error=float(found.errors.mean(axis=-1).max()), **how))
+        mdps.append(table(**where, state=np.arange(len(found.probs)), **_columns(found)))
+    return {"worst": joined(*errors), "worst_mdps": joined(*mdps)}
+
+
+def _columns(found: Worst) -> dict[str, np.ndarray]:
+    """Probability and reward of each way out of each state."""
+    probs = dict(zip(WAYS, found.probs.T, strict=True))
+    rewards = zip(WAYS, found.rewards.T, strict=True)
+    return probs | {f"reward_{way}": column for way, column in rewards}
+
+
+def measure_restless(family: Statistics) -> Table:
+    """How much each sweep of dynamic programming changes on an MDP on which it never settles."""
+    mdp = cycle_mdp(*RESTLESS, gamma=0.9)
+    solved = dp.evaluate(mdp, 0, family, max_iterations=RESTLESS_SWEEPS)
+    return table(sweep=np.arange(1, solved.iterations + 1), change=solved.residuals)
 
 
 def _decoded(x: np.ndarray, states: int, gamma: float) -> tuple[np.ndarray, np.ndarray]:

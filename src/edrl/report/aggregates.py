@@ -50,7 +50,7 @@ def median(scores: Scores) -> np.ndarray:
 
 
 def interquartile_mean(scores: Scores) -> np.ndarray:
-    """The mean of the middle half of all runs, whatever their game."""
+    """The mean of the middle half of all runs, of all games together."""
     runs = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = runs.shape[-1] // 4
     return np.asarray(runs[..., cut : runs.shape[-1] - cut].mean(axis=-1))
@@ -59,11 +59,10 @@ def interquartile_mean(scores: Scores) -> np.ndarray:
 def optimality_gap(scores: Scores, threshold: float = 1.0) -> np.ndarray:
     """How far scores are below the threshold, on average.
 
-    What is above it does not make up for what is below.
+    Scores above the threshold do not make up for scores below it.
     """
-    return np.asarray(
-        np.mean([np.maximum(threshold - game, 0.0).mean(axis=-1) for game in scores], axis=0)
-    )
+    gaps = [np.maximum(threshold - game, 0.0).mean(axis=-1) for game in scores]
+    return np.asarray(np.mean(gaps, axis=0))
 
 
 MEASURES: dict[str, Callable[[Scores], np.ndarray]] = {
@@ -80,12 +79,11 @@ def estimate(measure: Callable[[Scores], np.ndarray], scores: Scores, seed: int 
     value = float(measure(scores))
     if not _varies(scores):
         return Estimate(value, np.nan, np.nan)
-    low, high = np.quantile(measure(resampled(scores, seed)), ENDS)
-    return Estimate(value, float(low), float(high))
+    return _with_interval(value, measure(resampled(scores, seed)))
 
 
 def resampled(scores: Scores, seed: int = 0) -> list[np.ndarray]:
-    """Each game's scores drawn with replacement from that game's own, [RESAMPLES, seeds]."""
+    """Scores drawn with replacement within each game, [RESAMPLES, seeds]."""
     rng = np.random.default_rng(seed)
     return [game[_drawn(rng, len(game))] for game in scores]
 
@@ -109,25 +107,37 @@ def improvement(ours: Scores, theirs: Scores, seed: int = 0) -> Estimate:
     _check(ours)
     _check(theirs)
     if len(ours) != len(theirs):
-        raise fail(
-            "theirs",
-            f"{len(theirs)} games",
-            f"there must be as many as ours, {len(ours)}, in the same order",
-        )
+        right = f"there must be as many as ours, {len(ours)}, in the same order"
+        raise fail("theirs", f"{len(theirs)} games", right)
     rng = np.random.default_rng(seed)
-    wins = [(a[:, None] > b) + 0.5 * (a[:, None] == b) for a, b in zip(ours, theirs, strict=True)]
+    wins = list(map(_wins, ours, theirs))
     value = float(np.mean([game.mean() for game in wins]))
-    if not (_varies(ours) or _varies(theirs)):
+    if not _varies((*ours, *theirs)):
         return Estimate(value, np.nan, np.nan)
-    drawn = [((_weights(rng, len(g)) @ g) * _weights(rng, g.shape[1])).sum(axis=1) for g in wins]
-    low, high = np.quantile(np.mean(drawn, axis=0), ENDS)
+    drawn = [_resampled_mean(rng, game) for game in wins]
+    return _with_interval(value, np.mean(drawn, axis=0))
+
+
+def _wins(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """1 where a run of ours beats one of theirs, 1/2 where they tie, else 0: [ours, theirs]."""
+    return np.asarray((ours[:, None] > theirs) + 0.5 * (ours[:, None] == theirs))
+
+
+def _resampled_mean(rng: np.random.Generator, wins: np.ndarray) -> np.ndarray:
+    """The mean of a table after its rows and its columns are drawn with replacement."""
+    rows, columns = (_weights(rng, size) for size in wins.shape)
+    return np.asarray(((rows @ wins) * columns).sum(axis=1))
+
+
+def _with_interval(value: float, drawn: np.ndarray) -> Estimate:
+    low, high = np.quantile(drawn, ENDS)
     return Estimate(value, float(low), float(high))
 
 
 def mean_curve(curves: np.ndarray, seed: int = 0) -> Band:
     """The mean over seeds of curves [seeds, steps].
 
-    A seed that did not come so far is nan there and does not count.
+    A seed that has not reached a step is nan there and does not count.
     """
     value, low, high = np.full((3, curves.shape[1]), np.nan)
     there = ~np.isnan(curves)
@@ -164,8 +174,6 @@ def _without_interval(value: np.ndarray) -> Band:
 
 
 def _check(scores: Scores) -> None:
-    shapes = [np.shape(game) for game in scores]
-    if not shapes or any(len(shape) != 1 or shape[0] == 0 for shape in shapes):
-        raise fail(
-            "scores", shapes, "it must hold one array a game, with at least one seed in each"
-        )
+    if not (scores and all(np.ndim(game) == 1 and np.size(game) > 0 for game in scores)):
+        right = "it must hold one array a game, with at least one seed in each"
+        raise fail("scores", list(map(np.shape, scores)), right)

@@ -14,6 +14,12 @@ Numbers = Literal["unseen", "seen", "unrecorded"]
 """Whether the numbers were known when the limit was set; unrecorded: it came with the first
 version of its part."""
 
+_WHEN: dict[Numbers, str] = {
+    "unseen": "before the numbers were seen",
+    "seen": "after the numbers were seen",
+    "unrecorded": "with the first version of this part",
+}
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -30,17 +36,17 @@ class Limit:
         return self.at_most is None or value <= self.at_most
 
     def margin(self, value: float) -> float:
-        """By which factor the number clears the limit: above 1 if it holds, NaN where a factor
-        means nothing."""
+        """The factor by which the number clears the limit, which is above 1 if the claim holds.
+
+        It is NaN where a factor means nothing.
+        """
         if math.isnan(value):
             return math.nan
         factors = []
         if self.above is not None:
             factors.append(value / self.above if self.above > 0 else math.nan)
         if self.at_most is not None:
-            factors.append(
-                math.nan if self.at_most <= 0 else self.at_most / value if value > 0 else math.inf
-            )
+            factors.append(_times_below(value, self.at_most))
         return min(factors, default=math.nan)
 
     def __str__(self) -> str:
@@ -50,6 +56,12 @@ class Limit:
         if self.at_most is not None:
             parts.append(f"at most {self.at_most:g}{self.unit}")
         return " and ".join(parts)
+
+
+def _times_below(value: float, limit: float) -> float:
+    if limit <= 0:
+        return math.nan
+    return limit / value if value > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -82,16 +94,27 @@ class Claim:
     earlier: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "holds", bool(self.holds)
-        )  # comparisons of NumPy's give a bool of NumPy's own
+        # Comparisons of NumPy's give a bool of NumPy's own.
+        object.__setattr__(self, "holds", bool(self.holds))
 
     @property
     def verdict(self) -> str:
-        """What a reader is told."""
+        """The verdict in words."""
         if self.holds:
             return "holds" if self.kind == "evidence" else "checks"
         return "does not hold" if self.note else "FAILS"
+
+    @property
+    def mark(self) -> str:
+        """The verdict as one sign."""
+        if not self.holds:
+            return "✗"
+        return "✓" if self.kind == "evidence" else "="
+
+    @property
+    def why_not(self) -> str:
+        """The reason for a claim that does not hold, if it is known."""
+        return "" if self.holds else self.note
 
     @property
     def failed(self) -> bool:
@@ -103,8 +126,7 @@ class Claim:
         """When and why the limit was set, and whether the numbers had been seen."""
         if not self.set_on:
             return ""
-        seen = {"unseen": "before the numbers were seen", "seen": "after the numbers were seen",
-                "unrecorded": "with the first version of this part"}[self.numbers]  # fmt: skip
+        seen = _WHEN[self.numbers]
         earlier = f" Earlier: {self.earlier}." if self.earlier else ""
         return f"Limit set on {self.set_on}, {seen}: {self.reason}.{earlier}"
 
@@ -121,33 +143,37 @@ def judge_claim(
 ) -> Claim:
     """Set measured numbers against a threshold: one number, or several by the names of their
     limits."""
+    limits = threshold.limits
     values = dict(numbers) if isinstance(numbers, Mapping) else {"": numbers}
-    if set(values) != set(threshold.limits):
-        raise ValueError(
-            f"{id}: the numbers are {sorted(values)}, but the limits are for"
-            f" {sorted(threshold.limits)}"
-        )
-    holds = all(threshold.limits[name].allows(float(value)) for name, value in values.items())
-    margins = [threshold.limits[name].margin(float(value)) for name, value in values.items()]
-    expected = "; ".join(
-        f"{name}: {limit}" if name else str(limit) for name, limit in threshold.limits.items()
-    )
+    if set(values) != set(limits):
+        text = f"the numbers are {sorted(values)}, but the limits are for {sorted(limits)}"
+        raise ValueError(f"{id}: {text}")
     return Claim(
-        id, source, claim, measured, expected, holds, note, kind, _margin(margins),
-        threshold.set_on,
-        threshold.numbers, threshold.reason, threshold.earlier,
-    )  # fmt: skip
+        id=id,
+        source=source,
+        claim=claim,
+        measured=measured,
+        expected="; ".join(f"{name}: {limit}".removeprefix(": ") for name, limit in limits.items()),
+        holds=all(limits[name].allows(float(value)) for name, value in values.items()),
+        note=note,
+        kind=kind,
+        margin=_margin([limits[name].margin(float(value)) for name, value in values.items()]),
+        set_on=threshold.set_on,
+        numbers=threshold.numbers,
+        reason=threshold.reason,
+        earlier=threshold.earlier,
+    )
 
 
 def _margin(factors: Sequence[float]) -> str:
-    """The least factor in words."""
-    known = [factor for factor in factors if not math.isnan(factor)]
-    if not known:
+    """The least factor in words, rounded down."""
+    least = min((factor for factor in factors if not math.isnan(factor)), default=math.nan)
+    if math.isnan(least):
         return ""
-    least = min(known)
     if least >= 1000:
         return "more than 1,000×"
-    return f"{math.floor(100 * least) / 100:g}×" if least < 10 else f"{math.floor(least):g}×"
+    digits = 100 if least < 10 else 1
+    return f"{math.floor(digits * least) / digits:g}×"
 
 
 def as_json(claims: Sequence[Claim]) -> list[dict[str, object]]:
@@ -159,39 +185,36 @@ def as_markdown(claims: Sequence[Claim]) -> str:
     """A table for a page of the documentation. A dagger marks limits that were set after the
     numbers were seen."""
     lines = ["| | claim | measured | expected | margin | source |", "|---|---|---|---|---|---|"]
-    for claim in claims:
-        note = f" *{claim.note}*" if claim.note and not claim.holds else ""
-        mark = "✗" if not claim.holds else "✓" if claim.kind == "evidence" else "="
-        dagger = " †" if claim.numbers == "seen" else ""
-        cells = (
-            mark,
-            claim.claim + note,
-            claim.measured,
-            claim.expected + dagger,
-            claim.margin,
-            claim.source,
-        )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *map(_markdown_row, claims)]) + "\n"
+
+
+def _markdown_row(claim: Claim) -> str:
+    note = f" *{claim.why_not}*" if claim.why_not else ""
+    dagger = " †" if claim.numbers == "seen" else ""
+    expected = claim.expected + dagger
+    cells = (claim.mark, claim.claim + note, claim.measured, expected, claim.margin, claim.source)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def count_verdicts(claims: Sequence[Claim]) -> str:
     """A sentence: how many hold, how many do not, and how many identities are not counted."""
     evidence = [claim for claim in claims if claim.kind == "evidence"]
     identities = [claim for claim in claims if claim.kind == "identity"]
-    known = sum(not claim.holds and not claim.failed for claim in evidence)
+    known = sum(bool(claim.why_not) for claim in evidence)
     failed = sum(claim.failed for claim in claims)
-    parts = []
-    if evidence or not identities:
-        parts.append(f"{sum(claim.holds for claim in evidence)} of {len(evidence)} claims hold")
-    if known:
-        parts.append(f"{known} {'does' if known == 1 else 'do'} not, for reasons given")
-    if identities:
-        held = sum(claim.holds for claim in identities)
-        parts.append(
-            f"{held} of {len(identities)} definitions and identities check, which are not counted"
-            " as evidence"
-        )
-    if failed:
-        parts.append(f"{failed} should hold and {'does' if failed == 1 else 'do'} not")
-    return "; ".join(parts)
+    check = "definitions and identities check, which are not counted as evidence"
+    parts = {
+        f"{_held(evidence)} claims hold": bool(evidence) or not identities,
+        f"{known} {_do(known)} not, for reasons given": known > 0,
+        f"{_held(identities)} {check}": bool(identities),
+        f"{failed} should hold and {_do(failed)} not": failed > 0,
+    }
+    return "; ".join(part for part, said in parts.items() if said)
+
+
+def _held(claims: Sequence[Claim]) -> str:
+    return f"{sum(claim.holds for claim in claims)} of {len(claims)}"
+
+
+def _do(count: int) -> str:
+    return "does" if count == 1 else "do"

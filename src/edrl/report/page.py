@@ -5,16 +5,23 @@ import html
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter
 
 from edrl.report.claims import Claim, count_verdicts
 
 TITLE = "Statistics and Samples in Distributional Reinforcement Learning, reproduced"
 
+_ABOUT = (
+    "The theory and the tabular experiments of Rowland, Dadashi, Kumar, Munos, Bellemare"
+    " and Dabney (ICML 2019), run again by <b>edrl</b>, and their table of Atari scores,"
+    " summarised here. Under each figure stands what is claimed, what was measured, and"
+    " whether it holds."
+)
 _CSS = """
 :root { color-scheme: light; --ink: #1c2127; --soft: #5b6570; --line: #dfe3e8;
   --good: #00654a; --bad: #a8321c; --known: #7a5600; }
@@ -68,15 +75,14 @@ class Figure:
 
     @property
     def width(self) -> int:
-        """In pixels: a figure of 11 inches fills the page, so that text is the same size in all
-        of them."""
+        """The width in pixels. A figure of 11 inches fills the page, so all texts have one size."""
         points = re.search(rb'<svg [^>]*?width="([\d.]+)pt"', self.svg, re.DOTALL)
         return 940 if points is None else round(float(points.group(1)) / 72 * 86)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """An entry of a table that stands out, or stands back."""
+    """An entry of a table, which may be bold or soft."""
 
     text: str
     best: bool = False
@@ -101,30 +107,48 @@ class Entry:
 
 def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
     """The page as HTML; entries of one section come together."""
-    claims = [claim for entry in entries for claim in entry.claims]
+    claims = list(chain.from_iterable(entry.claims for entry in entries))
     failed = any(claim.failed for claim in claims) or any(entry.error for entry in entries)
-    sections = [
-        (name, list(group)) for name, group in groupby(entries, lambda entry: entry.section)
-    ]
     body = [
         f"<h1>{html.escape(TITLE)}</h1>",
-        "<p>The theory and the tabular experiments of Rowland, Dadashi, Kumar, Munos, Bellemare"
-        " and Dabney (ICML 2019), run again by <b>edrl</b>, and their table of Atari scores,"
-        " summarised here. Under each figure stands what is claimed, what was measured, and"
-        " whether it holds.</p>",
-        f'<p class="summary{" fails" if failed else ""}">'
-        f"{html.escape(count_verdicts(claims))}.</p>",
+        f"<p>{_ABOUT}</p>",
+        summary(f"{count_verdicts(claims)}.", failed),
         _facts(entries, missing, full),
-        _contents(sections),
+        _contents(entries),
         *_what_does_not_hold(claims),
-        f"<details><summary>All {len(claims)} claims in one table</summary>"
-        f"{_claims_table(claims)}</details>",
-        f"<details><summary>How the limits were set</summary>{_limits(claims)}</details>",
+        details(f"All {len(claims)} claims in one table", _claims_table(claims)),
+        details("How the limits were set", _limits(claims)),
     ]
-    for name, group in sections:
-        body.append(f'<h2 id="{_anchor(name)}">{html.escape(name)}</h2>')
-        body += [_entry(entry) for entry in group]
+    for name, group in groupby(entries, lambda entry: entry.section):
+        body += [f'<h2 id="{_anchor(name)}">{html.escape(name)}</h2>', *map(_entry, group)]
     return document(TITLE, body)
+
+
+def summary(text: str, bad: bool) -> str:
+    """The paragraph that a reader sees first, in the colour of good or of bad news."""
+    kind = "summary fails" if bad else "summary"
+    return f'<p class="{kind}">{html.escape(text)}</p>'
+
+
+def note(text: str) -> str:
+    """A paragraph in small print."""
+    return f'<p class="soft">{text}</p>'
+
+
+def details(title: str, content: str) -> str:
+    """A part of the page that is folded until a reader opens it."""
+    return f"<details><summary>{title}</summary>{content}</details>"
+
+
+def link(target: str, text: str) -> str:
+    """A link to a file, or to a place on the page."""
+    return f'<a href="{html.escape(target)}">{html.escape(text)}</a>'
+
+
+def contents(places: Iterable[tuple[str, str]]) -> str:
+    """A list of links to places on the page, each an anchor and its title."""
+    items = [f"<li>{link(f'#{anchor}', title)}</li>" for anchor, title in places]
+    return f"<nav><ul>{''.join(items)}</ul></nav>"
 
 
 def document(title: str, body: Sequence[str], css: str = "") -> str:
@@ -159,14 +183,18 @@ def table(
 ) -> str:
     """A table of text.
 
-    One of many `numbers`, or of long rows, scrolls by itself so that the page does not.
+    A table of many `numbers`, or of long rows, scrolls by itself, so that the page does not.
     """
-    heads = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    heads = _row(head, "th")
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     kind = ' class="numbers"' if numbers else ""
-    top = f"<thead><tr>{heads}</tr></thead>" if head else ""
+    top = f"<thead>{heads}</thead>" if head else ""
     text = f"<table{kind}>{top}<tbody>{lines}</tbody></table>"
     return f'<div class="scroll">{text}</div>' if numbers or scroll else text
+
+
+def _row(texts: Sequence[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(text)}</{tag}>' for text in texts)}</tr>"
 
 
 def _cell(entry: str | Cell) -> str:
@@ -186,7 +214,7 @@ def _facts(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
     )
     if missing:
         text += f" Not run: {', '.join(missing)}."
-    return f'<p class="soft">{html.escape(text)}</p>'
+    return note(html.escape(text))
 
 
 def _what_does_not_hold(claims: Sequence[Claim]) -> list[str]:
@@ -199,18 +227,8 @@ def _what_does_not_hold(claims: Sequence[Claim]) -> list[str]:
 def _limits(claims: Sequence[Claim]) -> str:
     """When each limit was set and why, those that were set after the numbers were seen first."""
     order = ("seen", "unrecorded", "unseen")
-    rows = [
-        (
-            claim.id,
-            claim.expected,
-            claim.margin,
-            claim.set_on,
-            claim.numbers,
-            claim.reason,
-            claim.earlier,
-        )
-        for claim in sorted(claims, key=lambda claim: order.index(claim.numbers))
-    ]
+    columns = attrgetter("id", "expected", "margin", "set_on", "numbers", "reason", "earlier")
+    rows = list(map(columns, sorted(claims, key=lambda claim: order.index(claim.numbers))))
     head = ("claim", "limit", "margin", "set on", "numbers", "reason", "earlier")
     text = (
         "A margin is the factor by which the tightest number of a claim clears its limit. Numbers:"
@@ -222,13 +240,8 @@ def _limits(claims: Sequence[Claim]) -> str:
     return f"<p>{html.escape(text)}</p>{table(head, rows, scroll=True)}"
 
 
-def _contents(sections: Sequence[tuple[str, Sequence[Entry]]]) -> str:
-    items = []
-    for _, group in sections:
-        items += [
-            f'<li><a href="#{entry.name}">{html.escape(entry.title)}</a></li>' for entry in group
-        ]
-    return f"<nav><ul>{''.join(items)}</ul></nav>"
+def _contents(entries: Sequence[Entry]) -> str:
+    return contents((entry.name, entry.title) for entry in entries)
 
 
 def _entry(entry: Entry) -> str:
@@ -238,48 +251,54 @@ def _entry(entry: Entry) -> str:
         f"<p>{html.escape(entry.about)}</p>",
     ]
     if entry.error:
-        parts.append(
-            f'<p class="verdict fails">This part failed.</p><pre>{html.escape(entry.error)}</pre>'
-        )
+        failed = '<p class="verdict fails">This part failed.</p>'
+        parts.append(f"{failed}<pre>{html.escape(entry.error)}</pre>")
     parts += [embedded(figure) for figure in entry.figures]
     if entry.claims:
         parts.append(_claims_table(entry.claims))
-    links = ", ".join(
-        f'<a href="{html.escape(path)}">{html.escape(name)}.csv</a>'
-        for name, path in entry.data.items()
-    )
-    parts.append(f'<p class="soft">Data: {links}. Measured in {entry.seconds:.0f} s.</p>')
+    links = ", ".join(link(path, f"{name}.csv") for name, path in entry.data.items())
+    parts.append(note(f"Data: {links}. Measured in {entry.seconds:.0f} s."))
     return "\n".join(parts)
 
 
 def _claims_table(claims: Sequence[Claim]) -> str:
     names = ("verdict", "claim", "measured", "expected", "margin", "source")
-    head = f"<thead><tr>{''.join(f'<th>{name}</th>' for name in names)}</tr></thead>"
-    return f'<table class="claims">{head}<tbody>{"".join(map(_claim_row, claims))}</tbody></table>'
+    rows = "".join(map(_claim_row, claims))
+    head = f"<thead>{_row(names, 'th')}</thead>"
+    return f'<table class="claims">{head}<tbody>{rows}</tbody></table>'
 
 
 def _claim_row(claim: Claim) -> str:
-    kind = "holds" if claim.holds else "known" if claim.note else "fails"
-    mark = "✗" if not claim.holds else "✓" if claim.kind == "evidence" else "="
-    note = (
-        f'<br><span class="soft">Why not: {html.escape(claim.note)}</span>'
-        if claim.note and not claim.holds
-        else ""
-    )
-    history = html.escape(claim.limit_history)
-    dagger = (
-        f' <abbr title="{history}">{"†" if claim.numbers == "seen" else "°"}</abbr>'
-        if history
-        else ""
-    )
+    verdict = f"{claim.mark} {html.escape(claim.verdict)}"
     return (
-        f'<tr><td class="verdict {kind}">{mark} {html.escape(claim.verdict)}</td>'
-        f"<td>{html.escape(claim.claim)}{note}</td>"
+        f'<tr><td class="verdict {_kind(claim)}">{verdict}</td>'
+        f"<td>{html.escape(claim.claim)}{_why_not(claim)}</td>"
         f'<td data-label="measured">{html.escape(claim.measured)}</td>'
-        f'<td data-label="expected">{html.escape(claim.expected)}{dagger}</td>'
+        f'<td data-label="expected">{html.escape(claim.expected)}{_history(claim)}</td>'
         f'<td data-label="margin">{html.escape(claim.margin)}</td>'
         f'<td class="soft" data-label="source">{html.escape(claim.source)}</td></tr>'
     )
+
+
+def _kind(claim: Claim) -> str:
+    """The style that a verdict is shown in."""
+    if claim.holds:
+        return "holds"
+    return "known" if claim.note else "fails"
+
+
+def _why_not(claim: Claim) -> str:
+    if not claim.why_not:
+        return ""
+    return f'<br><span class="soft">Why not: {html.escape(claim.why_not)}</span>'
+
+
+def _history(claim: Claim) -> str:
+    """A sign behind a limit, which tells when and why it was set."""
+    if not claim.limit_history:
+        return ""
+    sign = "†" if claim.numbers == "seen" else "°"
+    return f' <abbr title="{html.escape(claim.limit_history)}">{sign}</abbr>'
 
 
 def _anchor(text: str) -> str:

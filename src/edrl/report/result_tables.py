@@ -2,14 +2,15 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from itertools import chain, combinations, product
 
 import numpy as np
 
 from edrl.deep.calibration import Calibration
 from edrl.report import aggregates
 from edrl.study.results import Study, mean_and_error
-from edrl.study.runs import Key
-from edrl.study.tables import Table, Tables
+from edrl.study.runs import Key, RunResult
+from edrl.study.tables import Table, Tables, from_rows
 
 MOST_STEPS = 60  # on the curve of the aggregate, each of which is a bootstrap of its own
 
@@ -30,9 +31,26 @@ def measure(study: Study) -> Tables:
     }
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    kept = list(rows)
-    return {name: [row[number] for row in kept] for number, name in enumerate(columns)}
+def _by_game_and_agent(
+    study: Study, runs: Sequence[RunResult]
+) -> dict[tuple[str, str], list[RunResult]]:
+    """The runs of each agent in each game, in the order of tables; none is empty."""
+    found: dict[tuple[str, str], list[RunResult]] = {}
+    for pair in product(study.games, study.played):
+        own = [run for run in runs if (run.env, run.agent) == pair]
+        if own:
+            found[pair] = own
+    return found
+
+
+def _aggregated(study: Study) -> list[str]:
+    """The agents that are aggregated: none if they have no game in common."""
+    return study.played if study.common else []
+
+
+def _rows(*columns: np.ndarray) -> Iterable[tuple[float, ...]]:
+    """The rows of some columns, in Python's own numbers."""
+    return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _scores(study: Study) -> Table:
@@ -43,137 +61,129 @@ def _scores(study: Study) -> Table:
     )  # fmt: skip
     rows = []
     for run in study.runs:
-        scale = study.scales.get(run.env)
-        normal = scale(run.final) if scale is not None and scale.usable else np.nan
         progress = (run.planned, run.reached, len(run.scores), run.finished, run.key in counted)
-        rows.append((*run.key, *progress, run.final, normal, run.maximum, str(run.path)))
-    return _table(columns, rows)
+        scores = (run.final, _normalised_final(study, run), run.maximum)
+        rows.append((*run.key, *progress, *scores, str(run.path)))
+    return from_rows(columns, rows)
+
+
+def _normalised_final(study: Study, run: RunResult) -> float:
+    scale = study.scales.get(run.env)
+    return scale(run.final) if scale is not None and scale.usable else np.nan
 
 
 def _normalisation(study: Study) -> Table:
-    return _table(
-        ("env", "zero", "one", "zero_is", "one_is", "aggregated"),
-        [
-            (env, s.zero, s.one, s.zero_is, s.one_is, env in study.common)
-            for env, s in study.scales.items()
-        ],
-    )
+    rows = []
+    for env, scale in study.scales.items():
+        rows.append((env, *dataclasses.astuple(scale), env in study.common))
+    return from_rows(("env", "zero", "one", "zero_is", "one_is", "aggregated"), rows)
 
 
 def _aggregates(study: Study) -> Table:
     rows = []
-    for agent in study.played if study.common else ():
-        for name, statistic in aggregates.MEASURES.items():
-            found = aggregates.estimate(statistic, study.normalised(agent))
-            rows.append((agent, name, found.value, found.low, found.high))
-    return _table(("agent", "measure", "value", "low", "high"), rows)
+    for agent, (name, measure) in product(_aggregated(study), aggregates.MEASURES.items()):
+        found = aggregates.estimate(measure, study.normalised(agent))
+        rows.append((agent, name, *dataclasses.astuple(found)))
+    return from_rows(("agent", "measure", "value", "low", "high"), rows)
 
 
 def _profiles(study: Study) -> Table:
-    columns = ("agent", "tau", "share", "low", "high")
-    if not study.common:
-        return _table(columns, ())
-    scores = {agent: study.normalised(agent) for agent in study.played}
-    everything = np.concatenate([game for games in scores.values() for game in games])
-    # On Atari some scores are a hundred times human: beyond eight times there is little to see.
-    taus = np.linspace(min(0.0, everything.min()), max(1.0, min(everything.max(), 8.0)) * 1.02, 201)
+    scores = {agent: study.normalised(agent) for agent in _aggregated(study)}
+    taus = _taus(list(chain.from_iterable(scores.values())))
     rows: list[tuple[object, ...]] = []
     for agent, games in scores.items():
         found = aggregates.profile(games, taus)
-        entries = (taus, found.value, found.low, found.high)
-        rows += [(agent, *row) for row in zip(*(array.tolist() for array in entries), strict=True)]
-    return _table(columns, rows)
+        rows += [(agent, *row) for row in _rows(taus, found.value, found.low, found.high)]
+    return from_rows(("agent", "tau", "share", "low", "high"), rows)
+
+
+def _taus(scores: Sequence[np.ndarray]) -> np.ndarray:
+    """Where profiles are drawn."""
+    everything = np.concatenate([[0.0, 1.0], *scores])
+    # On Atari some scores are a hundred times human: beyond eight times there is little to see.
+    return np.linspace(everything.min(), min(everything.max(), 8.0) * 1.02, 201)
 
 
 def _improvement(study: Study) -> Table:
     rows = []
-    for number, agent in enumerate(study.played if study.common else ()):
-        for other in study.played[number + 1 :]:
-            found = aggregates.improvement(study.normalised(agent), study.normalised(other))
-            rows.append((agent, other, found.value, found.low, found.high))
-            rows.append((other, agent, 1 - found.value, 1 - found.high, 1 - found.low))
-    return _table(("agent", "other", "probability", "low", "high"), rows)
+    for agent, other in combinations(_aggregated(study), 2):
+        found = aggregates.improvement(study.normalised(agent), study.normalised(other))
+        rows.append((agent, other, found.value, found.low, found.high))
+        rows.append((other, agent, 1 - found.value, 1 - found.high, 1 - found.low))
+    return from_rows(("agent", "other", "probability", "low", "high"), rows)
 
 
 def _curves(study: Study) -> Table:
-    """The mean evaluation over all seeds that came so far, unfinished runs among them."""
+    """The mean evaluation over all seeds that reached a step, with those of unfinished runs."""
     rows: list[tuple[object, ...]] = []
-    for env in study.games:
-        for agent in study.played:
-            runs = [
-                run
-                for run in study.runs
-                if (run.agent, run.env) == (agent, env) and len(run.scores)
-            ]
-            if not runs:
-                continue
-            steps = np.unique(np.concatenate([run.steps for run in runs]))
-            curves = np.full((len(runs), len(steps)), np.nan)
-            for curve, run in zip(curves, runs, strict=True):
-                curve[np.searchsorted(steps, run.steps)] = run.scores
-            found = aggregates.mean_curve(curves)
-            seeds = (~np.isnan(curves)).sum(axis=0)
-            entries = (steps, found.value, found.low, found.high, seeds)
-            rows += [
-                (env, agent, *row)
-                for row in zip(*(array.tolist() for array in entries), strict=True)
-            ]
-    return _table(("env", "agent", "step", "mean", "low", "high", "seeds"), rows)
+    for pair, runs in _by_game_and_agent(study, study.evaluated).items():
+        rows += [(*pair, *row) for row in _curve(runs)]
+    return from_rows(("env", "agent", "step", "mean", "low", "high", "seeds"), rows)
+
+
+def _curve(runs: Sequence[RunResult]) -> Iterable[tuple[float, ...]]:
+    steps = np.unique(np.concatenate([run.steps for run in runs]))
+    curves = np.full((len(runs), len(steps)), np.nan)
+    for curve, run in zip(curves, runs, strict=True):
+        curve[np.searchsorted(steps, run.steps)] = run.scores
+    found = aggregates.mean_curve(curves)
+    seeds = (~np.isnan(curves)).sum(axis=0)
+    return _rows(steps, found.value, found.low, found.high, seeds)
 
 
 def _sample_efficiency(study: Study) -> Table:
     rows = []
-    for agent in study.played if study.common else ():
-        at: dict[int, dict[str, list[float]]] = {}  # step -> game -> normalised scores
-        for run in study.runs:
-            if run.agent == agent and run.env in study.common:
-                for step, score in zip(run.steps.tolist(), run.scores.tolist(), strict=True):
-                    at.setdefault(step, {}).setdefault(run.env, []).append(
-                        study.scales[run.env](score)
-                    )
-        steps = sorted(step for step, games in at.items() if len(games) == len(study.common))
-        for place in np.unique(
-            np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).round().astype(int)
-        ):
-            games = [np.array(scores) for scores in at[steps[place]].values()]
+    for agent in _aggregated(study):
+        by_step = _scores_by_step(study, agent)
+        complete = sorted(step for step in by_step if len(by_step[step]) == len(study.common))
+        for step in _evenly_chosen(complete):
+            games = [np.array(scores) for scores in by_step[step].values()]
             found = aggregates.estimate(aggregates.interquartile_mean, games)
-            rows.append(
-                (agent, steps[place], found.value, found.low, found.high, sum(map(len, games)))
-            )
-    return _table(("agent", "step", "IQM", "low", "high", "runs"), rows)
+            rows.append((agent, step, *dataclasses.astuple(found), sum(map(len, games))))
+    return from_rows(("agent", "step", "IQM", "low", "high", "runs"), rows)
+
+
+def _scores_by_step(study: Study, agent: str) -> dict[int, dict[str, list[float]]]:
+    """Step -> game -> the normalised scores of an agent's evaluations."""
+    found: dict[int, dict[str, list[float]]] = {}
+    for run in study.runs:
+        if run.agent == agent and run.env in study.common:
+            scores = study.scales[run.env](run.scores)
+            for step, score in _rows(run.steps, scores):
+                found.setdefault(int(step), {}).setdefault(run.env, []).append(score)
+    return found
+
+
+def _evenly_chosen(steps: Sequence[int]) -> list[int]:
+    """At most MOST_STEPS of the steps, the first and the last among them."""
+    places = np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).round().astype(int)
+    return [steps[place] for place in np.unique(places)]
 
 
 def _by_game(study: Study) -> Table:
     """Maximum and final scores, means over seeds with standard errors."""
     rows = []
-    for env in study.games:
-        for agent in study.played:
-            runs = [run for run in study.counted if (run.agent, run.env) == (agent, env)]
-            if runs:
-                highest, last = [run.maximum for run in runs], [run.final for run in runs]
-                rows.append(
-                    (env, agent, len(runs), *mean_and_error(highest), *mean_and_error(last))
-                )
-    return _table(
-        ("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error"), rows
-    )
+    for pair, runs in _by_game_and_agent(study, study.counted).items():
+        highest, last = [run.maximum for run in runs], [run.final for run in runs]
+        rows.append((*pair, len(runs), *mean_and_error(highest), *mean_and_error(last)))
+    columns = ("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error")
+    return from_rows(columns, rows)
 
 
 def calibration(runs: Iterable[tuple[Key, Calibration | None]]) -> Table:
     """Learnt distributions beside the returns that followed, a row for each run that has them."""
     columns = ("agent", "env", "seed", *(field.name for field in dataclasses.fields(Calibration)))
-    return _table(
-        columns, [(*key, *dataclasses.astuple(found)) for key, found in runs if found is not None]
-    )
+    rows = [(*key, *dataclasses.astuple(found)) for key, found in runs if found is not None]
+    return from_rows(columns, rows)
 
 
 def _speed(study: Study) -> Table:
     """Seconds and steps a second of each run that counts and has timed itself."""
-    timed = [(run.key, run.timing) for run in study.counted if run.timing is not None]
-    return _table(
-        ("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second"),
-        [
-            (*key, time.seconds, time.seconds_done_twice, time.steps / time.seconds)
-            for key, time in timed
-        ],
-    )
+    rows = []
+    for run in study.counted:
+        if run.timing is not None:
+            time = run.timing
+            numbers = (time.seconds, time.seconds_done_twice, time.steps / time.seconds)
+            rows.append((*run.key, *numbers))
+    columns = ("agent", "env", "seed", "seconds", "seconds_done_twice", "steps_per_second")
+    return from_rows(columns, rows)

@@ -1,10 +1,12 @@
 """The section of a report's page on what was run, what is missing, and how agents differ."""
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from itertools import chain
 
-from edrl.deep.settings import Value, spell
+from edrl.deep.settings import spell
 from edrl.report import page
 from edrl.report.study_figures import label
+from edrl.study.identity import Record
 from edrl.study.results import Study
 from edrl.study.runs import LAST
 from edrl.study.tables import Json
@@ -38,29 +40,40 @@ def what_was_run(study: Study) -> list[str]:
 def _gaps(study: Study) -> list[str]:
     if not study.missing and not study.unfinished:
         return ["<p>None.</p>"]
-    missing: dict[tuple[str, str], list[str]] = {}
-    for agent, env, seed in study.missing:
-        missing.setdefault((env, agent), []).append(str(seed))
-    begun: dict[tuple[str, str], list[str]] = {}
-    for run in study.unfinished:
-        text = f"seed {run.config.seed} at {run.reached:,} of {run.planned:,} steps"
-        begun.setdefault((run.env, run.agent), []).append(text)
+    missing, begun = _missing_seeds(study), _unfinished_seeds(study)
     rows = []
     for env, agent in sorted({*missing, *begun}):
-        seeds = ", ".join(missing.get((env, agent), [])) or "–"
-        rows.append((label(env), agent, seeds, "; ".join(begun.get((env, agent), [])) or "–"))
+        seeds, unfinished = ", ".join(missing[env, agent]), "; ".join(begun[env, agent])
+        rows.append((label(env), agent, seeds or "–", unfinished or "–"))
     return [
         page.table(("game", "agent", "missing seeds", "unfinished"), rows),
-        f'<p class="soft">{_why_missing(study)}Unfinished runs {_what_counts(study)}.</p>',
+        page.note(f"{_why_missing(study)}Unfinished runs {_what_counts(study)}."),
     ]
+
+
+def _missing_seeds(study: Study) -> dict[tuple[str, str], list[str]]:
+    """The seeds of missing runs, by game and agent."""
+    found = defaultdict(list)
+    for agent, env, seed in study.missing:
+        found[env, agent].append(str(seed))
+    return found
+
+
+def _unfinished_seeds(study: Study) -> dict[tuple[str, str], list[str]]:
+    """The seeds of unfinished runs and how far each has come, by game and agent."""
+    found = defaultdict(list)
+    for run in study.unfinished:
+        text = f"seed {run.config.seed} at {run.reached:,} of {run.planned:,} steps"
+        found[run.env, run.agent].append(text)
+    return found
 
 
 def _why_missing(study: Study) -> str:
     by_plan = {agent for agent, _, _ in study.planned}
     absent = {agent for agent, _, _ in study.missing}
-    reasons = ["planned, and not there"] if absent & by_plan else []
-    reasons += [_NO_PLAN] if absent - by_plan else []
-    return f"Missing: {'; or, '.join(reasons)}. " if reasons else ""
+    reasons = {"planned, and not there": absent & by_plan, _NO_PLAN: absent - by_plan}
+    given = [reason for reason, agents in reasons.items() if agents]
+    return f"Missing: {'; or, '.join(given)}. " if given else ""
 
 
 def _what_counts(study: Study) -> str:
@@ -70,21 +83,26 @@ def _what_counts(study: Study) -> str:
 
 
 def _made(study: Study) -> list[str]:
-    counts: dict[tuple[str, str, str], int] = {}
-    for run in study.runs:
-        for maker in {_maker(one) for one in run.made}:  # a run that was resumed may have several
-            counts[maker] = counts.get(maker, 0) + 1
+    counts = _count_makers(study)
     unknown = sum(not run.made for run in study.runs)
-    most_first = sorted(counts.items(), key=lambda item: -item[1])
-    rows = [(*maker, str(number)) for maker, number in most_first]
-    parts = [page.table(("commit", "versions", "machine", "runs"), rows)] if rows else []
+    parts = []
+    if counts:
+        rows = [(*maker, str(number)) for maker, number in counts.most_common()]
+        parts.append(page.table(("commit", "versions", "machine", "runs"), rows))
     if unknown:
         text = f"{count(unknown, 'run')} without a provenance.json: not known."
-        parts.append(f'<p class="soft">{text}</p>')
-    if sum(counts.values()) > len(study.runs) - unknown:
+        parts.append(page.note(text))
+    if counts.total() > len(study.runs) - unknown:
         text = "Runs that were resumed elsewhere count with each that made them."
-        parts.append(f'<p class="soft">{text}</p>')
+        parts.append(page.note(text))
     return parts
+
+
+def _count_makers(study: Study) -> Counter[tuple[str, str, str]]:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for run in study.runs:
+        counts.update(set(map(_maker, run.made)))  # a run that was resumed may have several
+    return counts
 
 
 def _maker(made: Json) -> tuple[str, str, str]:
@@ -92,30 +110,26 @@ def _maker(made: Json) -> tuple[str, str, str]:
 
 
 def _listed(entry: object) -> str:
-    pairs = entry.items() if isinstance(entry, dict) else ()
-    listed = ", ".join(f"{name} {value}" for name, value in pairs if value is not None)
-    return listed or str(entry or "not known")
+    if not isinstance(entry, dict):
+        return str(entry or "not known")
+    known = [f"{name} {value}" for name, value in entry.items() if value is not None]
+    return ", ".join(known) or "not known"
 
 
 def _settings(study: Study) -> list[str]:
-    """Those in which agents differ side by side, the rest in one list."""
+    """The settings in which agents differ, side by side, and a list of all others."""
     records = {run.agent: run.record for run in study.runs}
     agents = [agent for agent in study.agents if agent in records]
+    names = sorted(set(chain.from_iterable(record.values for record in records.values())))
     differing, shared = [], []
-    for name in _names(record.values for record in records.values()):
-        values = [_setting(records[agent].values.get(name)) for agent in agents]
-        words = name.replace("_", " ")
+    for name in names:
+        words, values = name.replace("_", " "), [_value(records[agent], name) for agent in agents]
         if len(set(values)) > 1:
             differing.append((words, *values))
         else:
             shared.append((words, values[0]))
-    same = f"<details><summary>Shared by all agents</summary>{page.table(('setting', ''), shared)}"
-    return [*_differences(agents, differing), f"{same}</details>"]
-
-
-def _names(settings: Iterable[dict[str, Value]]) -> list[str]:
-    """The names of all settings that any agent has."""
-    return sorted({name for own in settings for name in own})
+    same = page.details("Shared by all agents", page.table(("setting", ""), shared))
+    return [*_differences(agents, differing), same]
 
 
 def _differences(agents: list[str], rows: list[tuple[str, ...]]) -> list[str]:
@@ -127,7 +141,9 @@ def _differences(agents: list[str], rows: list[tuple[str, ...]]) -> list[str]:
     return []
 
 
-def _setting(value: Value) -> str:
+def _value(record: Record, name: str) -> str:
+    """A setting of an agent, for people."""
+    value = record.values.get(name)
     if value is None:
         return "the agent's own"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -136,5 +152,5 @@ def _setting(value: Value) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """3 runs, 1 run."""
+    """A number with its noun: 3 runs, 1 run."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -10,7 +10,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator, NullForm
 
 from edrl.report import style
 from edrl.report.style import Drawing, Look, Looks
-from edrl.study.tables import Table, select
+from edrl.study.tables import Columns, Table, grouped, select
 
 _MEASURES = {
     "IQM": "interquartile mean",
@@ -44,15 +44,6 @@ def agents_in(rows: Table, looks: Looks) -> list[str]:
     return [agent for agent in looks if agent in there]
 
 
-def grouped(rows: Table, *names: str) -> dict[tuple[str, ...], dict[str, np.ndarray]]:
-    """The rows of a long table by their entries in some columns, in one pass."""
-    places: dict[tuple[str, ...], list[int]] = {}
-    for place, key in enumerate(zip(*(rows[name] for name in names), strict=True)):
-        places.setdefault(key, []).append(place)
-    arrays = {name: np.asarray(column) for name, column in rows.items()}
-    return {key: {name: array[at] for name, array in arrays.items()} for key, at in places.items()}
-
-
 def aggregates(rows: Table, looks: Looks) -> Drawing:
     """One panel a measure, one row an agent."""
     agents = agents_in(rows, looks)
@@ -60,9 +51,7 @@ def aggregates(rows: Table, looks: Looks) -> Drawing:
     for axes, (name, title) in zip(panels, _MEASURES.items(), strict=True):
         for place, agent in enumerate(agents):
             found = select(rows, agent=agent, measure=name)
-            _interval(
-                axes, place, found["value"][0], found["low"][0], found["high"][0], looks[agent]
-            )
+            _interval(axes, place, found, "value", looks[agent])
         axes.set_title(title)
         axes.grid(visible=False, axis="y")
         axes.margins(x=0.12)
@@ -78,18 +67,14 @@ def aggregates(rows: Table, looks: Looks) -> Drawing:
     )
 
 
-def _interval(axes: Axes, place: float, value: float, low: float, high: float, look: Look) -> None:
+def _interval(axes: Axes, place: float, row: Columns, name: str, look: Look) -> None:
+    """The number and the interval of one row, side by side with others."""
     colour = look.colour
+    low, high = float(row["low"][0]), float(row["high"][0])
     if not np.isnan(low):
-        axes.plot(
-            [low, high],
-            [place, place],
-            color=colour,
-            linewidth=6,
-            alpha=0.35,
-            solid_capstyle="butt",
-        )
-    axes.plot([value], [place], look.marker, color=colour, markersize=6)
+        bar: style.Options = {"linewidth": 6, "alpha": 0.35, "solid_capstyle": "butt"}
+        axes.plot([low, high], [place, place], color=colour, **bar)
+    axes.plot(row[name], [place], look.marker, color=colour, markersize=6)
 
 
 def profiles(rows: Table, looks: Looks) -> Drawing:
@@ -97,15 +82,9 @@ def profiles(rows: Table, looks: Looks) -> Drawing:
     figure, axes = style.axes(width=8, height=3.9)
     for agent in agents_in(rows, looks):
         found = select(rows, agent=agent)
-        axes.plot(found["tau"], found["share"], color=looks[agent].colour, label=agent)
-        axes.fill_between(
-            found["tau"],
-            found["low"],
-            found["high"],
-            color=looks[agent].colour,
-            alpha=0.15,
-            linewidth=0,
-        )
+        colour = looks[agent].colour
+        axes.plot(found["tau"], found["share"], color=colour, label=agent)
+        style.band(axes, found["tau"], found["low"], found["high"], colour, alpha=0.15)
     axes.set(
         xlabel="normalised final score τ",
         ylabel="share of runs with a score > τ",
@@ -128,25 +107,15 @@ def improvement_matrix(rows: Table, looks: Looks) -> Drawing:
     size = len(agents)
     figure, axes = style.axes(width=2.6 + 0.95 * size, height=1.5 + 0.55 * size)
     chances = np.full((size, size), np.nan)
-    for agent, other, probability in zip(
-        rows["agent"], rows["other"], rows["probability"], strict=True
-    ):
+    for agent, other, probability, *_ in zip(*rows.values(), strict=True):
         chances[agents.index(agent), agents.index(other)] = probability
     image = axes.imshow(chances, cmap="PuOr", vmin=0, vmax=1, aspect="auto")
     for row, column in zip(*np.nonzero(~np.isnan(chances)), strict=True):
         chance = chances[row, column]
-        dark = abs(chance - 0.5) > 0.3
-        axes.text(
-            column,
-            row,
-            f"{chance:.2f}",
-            ha="center",
-            va="center",
-            color="white" if dark else "black",
-        )
-    axes.set_xticks(
-        range(size), [agent.replace("-imputation", "-\nimputation") for agent in agents], fontsize=8
-    )
+        colour = "white" if abs(chance - 0.5) > 0.3 else "black"  # against its background
+        axes.text(column, row, f"{chance:.2f}", ha="center", va="center", color=colour)
+    broken = [agent.replace("-imputation", "-\nimputation") for agent in agents]
+    axes.set_xticks(range(size), broken, fontsize=8)
     axes.set_yticks(range(size), agents)
     axes.set(xlabel="theirs: Y", ylabel="ours: X")
     axes.grid(visible=False)
@@ -165,9 +134,7 @@ def improvement_pairs(rows: Table, looks: Looks) -> Drawing:
     figure, axes = style.axes(width=8, height=1.1 + 0.34 * len(pairs))
     for place, (agent, other) in enumerate(pairs):
         found = select(rows, agent=agent, other=other)
-        _interval(
-            axes, place, found["probability"][0], found["low"][0], found["high"][0], looks[agent]
-        )
+        _interval(axes, place, found, "probability", looks[agent])
     axes.axvline(0.5, color="black", linewidth=1, linestyle=":")
     axes.set_yticks(range(len(pairs)), [f"{agent} over {other}" for agent, other in pairs])
     axes.set(
@@ -185,46 +152,66 @@ def improvement_pairs(rows: Table, looks: Looks) -> Drawing:
 
 
 def _pairs(agents: list[str], looks: Looks) -> list[tuple[str, str]]:
-    """The questions between agents, variants of one against each other, and what none names.
+    """The pairs to compare: those of `QUESTIONS`, variants of one agent, and all other agents.
 
-    The first variant of an agent answers for it.
+    The first variant of an agent stands for it in questions.
     """
     first: dict[str, str] = {}
     for agent in agents:
         first.setdefault(looks[agent].base, agent)
-    asked = [(first[one], first[two]) for one, two in QUESTIONS if {one, two} <= set(first)]
-    together = itertools.combinations(agents, 2)
-    within = [(one, two) for one, two in together if looks[one].base == looks[two].base]
-    named = {agent for pair in asked for agent in pair}
+    asked = [(first[one], first[two]) for one, two in QUESTIONS if one in first and two in first]
+    named = set(itertools.chain.from_iterable(asked))
     others = [agent for agent in first.values() if agent in named]
     own = [agent for agent in first.values() if agent not in named]
-    alone = [(agent, other) for agent in own for other in others]
-    return [*asked, *within, *alone, *itertools.combinations(own, 2)]
+    within = _variants_of_one(agents, looks)
+    return [*asked, *within, *itertools.product(own, others), *itertools.combinations(own, 2)]
+
+
+def _variants_of_one(agents: list[str], looks: Looks) -> list[tuple[str, str]]:
+    pairs = itertools.combinations(agents, 2)
+    return [(one, two) for one, two in pairs if looks[one].base == looks[two].base]
+
+
+def _game_panels(
+    games: list[str], columns: int, width: float, margin: float, line: float, **options: bool
+) -> tuple[Figure, np.ndarray]:
+    """A panel with a title for each game; those that are left over stay empty.
+
+    Args:
+        games: the games, in the order of panels.
+        columns: how many panels stand side by side.
+        width: the width of the figure.
+        margin: the height of the figure without its panels.
+        line: the height of a line of panels.
+        options: whether panels share their axes.
+    """
+    lines = -(-len(games) // columns)
+    height = margin + line * lines
+    figure, panels = style.axes(
+        lines, columns, width=width, height=height, squeeze=False, **options
+    )
+    for axes, env in itertools.zip_longest(panels.flat, games):
+        if env is None:
+            axes.axis("off")
+        else:
+            axes.set_title(label(env))
+    return figure, panels
 
 
 def curves(rows: Table, looks: Looks, expected: dict[tuple[str, str], int]) -> Drawing:
     """One panel a game; `expected` are the seeds that (game, agent) should have."""
-    found, agents = grouped(rows, "env", "agent"), agents_in(rows, looks)
-    games = list(dict.fromkeys(rows["env"]))
+    agents, games = agents_in(rows, looks), list(dict.fromkeys(rows["env"]))
     columns = min(len(games), 3 if len(games) <= 12 else 4)
-    lines = -(-len(games) // columns)
-    width = 11 if columns > 1 else 8
-    figure, panels = style.axes(
-        lines, columns, width=width, height=0.6 + 2.4 * lines, squeeze=False
-    )
-    for axes in panels.flat[len(games) :]:
-        axes.axis("off")
-    fewer = False
-    for axes, env in zip(panels.flat, games, strict=False):
-        for agent in agents:
-            if (env, agent) in found:
-                rows_of = found[env, agent]
-                complete = rows_of["seeds"] >= expected[env, agent]
-                _curve(axes, rows_of, "mean", complete, looks[agent].colour)
-                fewer |= not complete.all()
-        axes.set_title(label(env))
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: _short(score)))
+    figure, panels = _game_panels(games, columns, 11 if columns > 1 else 8, 0.6, 2.4)
+    by_game = dict(zip(games, panels.flat, strict=False))
+    found, fewer = grouped(rows, "env", "agent"), False
+    for env, agent in itertools.product(games, agents):
+        if (env, agent) in found:
+            complete = found[env, agent]["seeds"] >= expected[env, agent]
+            _curve(by_game[env], found[env, agent], "mean", complete, looks[agent].colour)
+            fewer |= not complete.all()
+    for axes in by_game.values():
+        _shorten_numbers(axes)
         axes.margins(x=0.02)
     for axes in panels[:, 0]:
         axes.set_ylabel("score")
@@ -232,30 +219,32 @@ def curves(rows: Table, looks: Looks, expected: dict[tuple[str, str], int]) -> D
     _legend_outside(figure, agents, looks, columns)
     caption = (
         "Training curves: the mean over seeds of evaluation scores, with 95 % bootstrap bands over"
-        f" seeds.{f'{_DASHES} (numbers below).' if fewer else ''}"
+        " seeds."
     )
-    return Drawing("curves", figure, caption)
+    return Drawing("curves", figure, caption + (f"{_DASHES} (numbers below)." if fewer else ""))
+
+
+def _shorten_numbers(axes: Axes) -> None:
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: _short(score)))
 
 
 def _short(score: float) -> str:
-    """20k and 1.2M, but 0.05."""
+    """A score in few letters: 20k, 1.2M or 0.05."""
     return EngFormatter(sep="")(score) if abs(score) >= 1000 else f"{score:g}"
 
 
 _DASHES = " Dashed where fewer runs than there should be stand behind it"
 
 
-def _curve(
-    axes: Axes, found: dict[str, np.ndarray], name: str, complete: np.ndarray, colour: str
-) -> None:
+def _curve(axes: Axes, found: Columns, name: str, complete: np.ndarray, colour: str) -> None:
     """A column against steps with its band: full where all runs are there, dashed where fewer."""
     step, value = found["step"], found[name]
-    axes.fill_between(step, found["low"], found["high"], color=colour, alpha=0.15, linewidth=0)
+    style.band(axes, step, found["low"], found["high"], colour, alpha=0.15)
     # The dashed line begins where the full one ends.
     partial = ~complete | np.append(~complete[1:], False)
-    axes.plot(
-        step, np.where(complete, value, np.nan), color=colour, marker="." if len(step) == 1 else ""
-    )
+    marker = "." if len(step) == 1 else ""
+    axes.plot(step, np.where(complete, value, np.nan), color=colour, marker=marker)
     axes.plot(step, np.where(partial, value, np.nan), color=colour, linestyle=(0, (2.5, 1.2)))
 
 
@@ -284,41 +273,31 @@ def sample_efficiency(rows: Table, looks: Looks, expected: dict[str, int]) -> Dr
 def calibration(rows: Table, looks: Looks) -> Drawing:
     """One panel a game, one row an agent, one mark a run.
 
-    What learns a mean alone has no spread, and is left out.
+    An agent that learns the mean alone has no spread and is left out.
     """
     shown = [agent for agent in agents_in(rows, looks) if select(rows, agent=agent)["spread"].any()]
     games = list(dict.fromkeys(rows["env"]))
     columns = min(len(games), 5)
-    lines = -(-len(games) // columns)
-    width, height = (11 if columns > 2 else 8), 0.7 + lines * (0.6 + 0.3 * len(shown))
-    figure, panels = style.axes(
-        lines, columns, width=width, height=height, sharex=True, sharey=True, squeeze=False
-    )
-    for axes in panels.flat[len(games) :]:
-        axes.axis("off")
+    width, line = (11 if columns > 2 else 8), 0.6 + 0.3 * len(shown)
+    figure, panels = _game_panels(games, columns, width, 0.7, line, sharex=True, sharey=True)
     for axes, env in zip(panels.flat, games, strict=False):
         for place, agent in enumerate(shown):
-            found = select(rows, env=env, agent=agent)
-            drawn = (found["spread"] > 0) & (found["scatter"] > 0)
-            ratio = found["spread"][drawn] / found["scatter"][drawn]
+            ratio = _spread_over_scatter(select(rows, env=env, agent=agent))
             places, colour = np.full(len(ratio), place), looks[agent].colour
             axes.plot(ratio, places, looks[agent].marker, color=colour, markersize=5, alpha=0.6)
         axes.axvline(1.0, color="black", linewidth=1, linestyle=":")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}"))
-        axes.set_title(label(env))
         axes.grid(visible=False, axis="y")
-    # Between powers of ten only where these are too few to read a number by; panels share their
-    # axis.
-    low, high = panels[0, 0].get_xlim()
-    panels[0, 0].xaxis.set_minor_formatter(
-        FuncFormatter(_two_and_five) if high < 100 * low else NullFormatter()
-    )
-    panels[0, 0].set_yticks(range(len(shown)), shown)
-    panels[0, 0].set_ylim(len(shown) - 0.4, -0.6)
-    figure.supxlabel(
-        "learnt standard deviation of the return / that of the returns got", fontsize=10
-    )
+    first = panels[0, 0]  # of panels that share their axes
+    low, high = first.get_xlim()
+    # Numbers stand between powers of ten where these are too few to read a number by.
+    few = high < 100 * low
+    first.xaxis.set_minor_formatter(FuncFormatter(_two_and_five) if few else NullFormatter())
+    first.set_yticks(range(len(shown)), shown)
+    first.set_ylim(len(shown) - 0.4, -0.6)
+    text = "learnt standard deviation of the return / that of the returns got"
+    figure.supxlabel(text, fontsize=10)
     return Drawing(
         "calibration",
         figure,
@@ -328,16 +307,21 @@ def calibration(rows: Table, looks: Looks) -> Drawing:
     )
 
 
+def _spread_over_scatter(rows: Columns) -> np.ndarray:
+    """The ratio in each run that has both."""
+    known = (rows["spread"] > 0) & (rows["scatter"] > 0)
+    return np.asarray(rows["spread"][known] / rows["scatter"][known])
+
+
 def _two_and_five(number: float, _: int) -> str:
-    """2, 5, 20, 50, ... and their like below 1; nothing for what lies between."""
+    """The label of a tick: 2, 5, 20, 0.5 and so on; the numbers between them have none."""
     return f"{number:g}" if f"{number:e}"[0] in "25" else ""
 
 
 def _legend_outside(figure: Figure, agents: list[str], looks: Looks, columns: int = 3) -> None:
-    """Above the panels, where it covers no curve."""
-    handles = [
-        Line2D([], [], color=looks[agent].colour, linewidth=3, label=agent) for agent in agents
-    ]
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=min(len(agents), 6 if columns > 1 else 3)
-    )
+    """Put a legend above the panels, where it covers no curve."""
+    handles = []
+    for agent in agents:
+        handles.append(Line2D([], [], color=looks[agent].colour, linewidth=3, label=agent))
+    most = 6 if columns > 1 else 3
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(agents), most))

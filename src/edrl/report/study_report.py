@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from edrl.core.check import check_directory, fail
@@ -15,9 +16,10 @@ from edrl.report.study_figures import label
 from edrl.report.study_sections import TITLE, body
 from edrl.report.style import Drawing
 from edrl.study.results import Study, read_study
-from edrl.study.runs import RUNS, write_runs
-from edrl.study.tables import Json, Table, Tables, read_csv, write_csv
+from edrl.study.runs import RUNS, RunResult, write_runs
+from edrl.study.tables import Json, Table, Tables, read_csv, rows_of, write_csv
 
+_KEY = ("agent", "env", "seed")
 _CSS = """.numbers th, .numbers td { text-align: right; white-space: normal; overflow-wrap: normal;
   padding: .3rem 0 .3rem .6rem; font-size: .95em; }
 .numbers th:first-child, .numbers td:first-child { text-align: left; padding-left: 0; }
@@ -28,7 +30,7 @@ td:first-child { overflow-wrap: normal; }
 
 @dataclass(frozen=True)
 class Report:
-    """What a report came to."""
+    """A report that has been written."""
 
     page: Path
     study: Study
@@ -41,34 +43,39 @@ def write_report(directories: Sequence[Path], out: Path) -> Report:
     and runs.json."""
     check_directory("out", out)
     if (out / "claims.json").exists() and (out / "index.html").exists():
-        raise fail(
-            "out", str(out), "the page of `edrl reproduce` lies in it: name another directory"
-        )
+        right = "the page of `edrl reproduce` lies in it: name another directory"
+        raise fail("out", str(out), right)
     study = read_study(directories)
     for name in ("data", "figures"):
         (out / name).mkdir(parents=True, exist_ok=True)
     write_runs(out / RUNS, study.runs, study.plans)
-    measured = measure(study)
-    for name, rows in measured.items():
-        write_csv(out / "data" / f"{name}.csv", rows)
-    # What is drawn and printed has been through the files: they hold all of it.
-    tables = {name: read_csv(out / "data" / f"{name}.csv") for name in measured}
-    drawn: dict[str, page.Figure] = {}
+    tables = _write_tables(measure(study), out / "data")
+    figures = _draw(study, tables, out / "figures")
+    warnings = _warnings(study)
+    content = body(study, tables, warnings, lambda name: figures.get(name, ""))
+    (out / "index.html").write_text(page.document(TITLE, content, _CSS), encoding="utf-8")
+    summary = _summary(study, tables, warnings)
+    text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+    (out / "summary.json").write_text(text + "\n", encoding="utf-8")
+    return Report(out / "index.html", study, tables["aggregates"], warnings)
+
+
+def _write_tables(tables: Tables, directory: Path) -> Tables:
+    """Write all tables, and read them again: the files hold all that is drawn and printed."""
+    for name, rows in tables.items():
+        write_csv(directory / f"{name}.csv", rows)
+    return {name: read_csv(directory / f"{name}.csv") for name in tables}
+
+
+def _draw(study: Study, tables: Tables, directory: Path) -> dict[str, str]:
+    """Draw and save all figures, and return them by their names as the page shows them."""
+    drawn = {}
     with style.applied():
         for drawing in _drawings(study, tables):
-            style.save(drawing.figure, out / "figures" / drawing.name)
-            svg = (out / "figures" / f"{drawing.name}.svg").read_bytes()
-            drawn[drawing.name] = page.Figure(drawing.name, svg, drawing.caption)
-    warnings = _warnings(study)
-    content = body(
-        study, tables, warnings, lambda name: page.embedded(drawn[name]) if name in drawn else ""
-    )
-    (out / "index.html").write_text(page.document(TITLE, content, _CSS), encoding="utf-8")
-    summary = json.dumps(
-        _summary(study, tables, warnings), indent=1, ensure_ascii=False, allow_nan=False
-    )
-    (out / "summary.json").write_text(summary + "\n", encoding="utf-8")
-    return Report(out / "index.html", study, tables["aggregates"], warnings)
+            style.save(drawing.figure, directory / drawing.name)
+            svg = (directory / f"{drawing.name}.svg").read_bytes()
+            drawn[drawing.name] = page.embedded(page.Figure(drawing.name, svg, drawing.caption))
+    return drawn
 
 
 def _drawings(study: Study, tables: Tables) -> Iterable[Drawing]:
@@ -106,7 +113,7 @@ def _warnings(study: Study) -> list[str]:
 
 def _games_left_out(study: Study) -> list[str]:
     flat = [env for env, scale in study.scales.items() if not scale.usable]
-    lacking = [env for env in study.games if env not in study.common and env not in flat]
+    lacking = [env for env in study.games if env not in (*study.common, *flat)]
     reasons = {
         "no agent is better than the scale's zero": flat,
         "not every agent has a run that counts": lacking,
@@ -127,10 +134,11 @@ def _differing_steps(study: Study) -> list[str]:
 
 
 def _few_seeds(study: Study) -> list[str]:
-    seeds = [len(scores) for agent in study.played for scores in study.normalised(agent)]
-    if not seeds or min(seeds) > 1:
+    scores = chain.from_iterable(map(study.normalised, study.played))
+    seeds = set(map(len, scores))
+    if 1 not in seeds:
         return []
-    if max(seeds) == 1:
+    if seeds == {1}:
         return ["one seed a game: there are no intervals"]
     text = "their spread over seeds is unknown and intervals too narrow"
     return [f"some games have one seed of an agent: {text}"]
@@ -138,37 +146,28 @@ def _few_seeds(study: Study) -> list[str]:
 
 def _summary(study: Study, tables: Tables, warnings: list[str]) -> Json:
     """What summary.json holds; a number that is not there is null."""
-
-    def records(rows: Table) -> list[Json]:
-        lines = (dict(zip(rows, line, strict=True)) for line in zip(*rows.values(), strict=True))
-        return [
-            {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in line.items()}
-            for line in lines
-        ]
-
+    counts = {"found": study.runs, "planned": study.planned, "counted": study.counted}
+    listed = ("normalisation", "aggregates", "improvement", "games")
     return {
         "games": study.games,
         "agents": study.agents,
         "seeds": study.seeds,
-        "runs": {
-            "found": len(study.runs),
-            "planned": len(study.planned),
-            "counted": len(study.counted),
-        },
+        "runs": {name: len(runs) for name, runs in counts.items()},
         "warnings": warnings,
-        "missing": [dict(zip(("agent", "env", "seed"), key, strict=True)) for key in study.missing],
-        "unfinished": [
-            {
-                "agent": run.agent,
-                "env": run.env,
-                "seed": run.config.seed,
-                "reached": run.reached,
-                "of": run.planned,
-            }
-            for run in study.unfinished
-        ],
-        **{
-            name: records(tables[name])
-            for name in ("normalisation", "aggregates", "improvement", "games")
-        },
+        "missing": [dict(zip(_KEY, key, strict=True)) for key in study.missing],
+        "unfinished": list(map(_unfinished, study.unfinished)),
+        **{name: list(map(_with_nulls, rows_of(tables[name]))) for name in listed},
     }
+
+
+def _unfinished(run: RunResult) -> Json:
+    key = dict(zip(_KEY, run.key, strict=True))
+    return {**key, "reached": run.reached, "of": run.planned}
+
+
+def _with_nulls(row: Json) -> Json:
+    return {name: None if _is_nan(entry) else entry for name, entry in row.items()}
+
+
+def _is_nan(entry: object) -> bool:
+    return isinstance(entry, float) and math.isnan(entry)

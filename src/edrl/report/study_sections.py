@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from edrl.report import page, study_figures
+from edrl.report import page
 from edrl.report.aggregates import MEASURES, RESAMPLES
 from edrl.report.run_sections import count, what_was_run
 from edrl.report.study_figures import label
 from edrl.study import atari57
 from edrl.study.results import Study, random_scores
 from edrl.study.runs import LAST, RUNS
-from edrl.study.tables import Table, Tables, select
+from edrl.study.tables import Columns, Table, Tables, grouped, rows_of, select
 
 TITLE = "Deep agents compared"
 
@@ -35,14 +35,10 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
         ("maxima", "Maximum scores, as in the paper's table", _maxima(study, tables)),
         ("speed", "Time and throughput", _speed(study, tables)),
     )
-    links = "".join(
-        f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for anchor, title, _ in sections
-    )
     state = "; ".join(warnings) + "." if warnings else "All runs are there and finished."
     lines = [
         f"<h1>{TITLE}</h1>",
-        f'<p class="summary{" fails" if warnings else ""}">'
-        f"{html.escape(state[0].upper() + state[1:])}</p>",
+        page.summary(state[0].upper() + state[1:], bool(warnings)),
         f'<p class="soft">Written by edrl {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Intervals are 95'
         f" % percentile intervals of a bootstrap with {RESAMPLES:,} resamples, which draws the"
         " seeds of each game with replacement (Agarwal et al., 2021); with few seeds they are"
@@ -50,7 +46,7 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
         ' One row a run: <a href="data/scores.csv">scores.csv</a>; for machines: <a'
         ' href="summary.json">summary.json</a>; every evaluation of every run, which later reports'
         f' can be made from: <a href="{RUNS}">{RUNS}</a>.</p>',
-        f"<nav><ul>{links}</ul></nav>",
+        page.contents((anchor, title) for anchor, title, _ in sections),
     ]
     for anchor, title, content in sections:
         lines += [f'<h2 id="{anchor}">{html.escape(title)}</h2>', *content]
@@ -66,8 +62,8 @@ def _aggregate_scores(study: Study, tables: Tables, show: Show) -> list[str]:
         _aggregate_table(tables["aggregates"]),
         show("aggregates"),
         '<p class="soft">The interquartile mean (IQM) is the mean of the middle half of all runs,'
-        " whatever their game; mean and median are over games, of each game's mean over seeds; the"
-        " optimality gap is how far scores are below 1 on average, where less is better.</p>",
+        " of all games together. Mean and median are over games, of each game's mean over seeds. The"
+        " optimality gap is how far scores are below 1 on average: less is better.</p>",
         *about,
         _data("aggregates", "normalisation"),
     ]
@@ -85,7 +81,7 @@ def _scales(scale: Table) -> list[str]:
         "<p>Scores are normalised, (score - zero) / (one - zero):"
         f" {html.escape('; '.join(_kinds_of_scales(scale)))}. Intervals take the scale as"
         " given.</p>",
-        f"<details><summary>{games}</summary>{page.table(head, rows, scroll=True)}</details>",
+        page.details(games, page.table(head, rows, scroll=True)),
     ]
 
 
@@ -93,22 +89,19 @@ def _kinds_of_scales(scale: Table) -> list[str]:
     kinds = []
     if "human" in scale["one_is"]:
         kinds.append("for Atari games 0 is a random agent and 1 a human, by the usual scores")
-    if any(entry != "human" for entry in scale["one_is"]):
+    if set(scale["one_is"]) - {"human"}:
         others = "for other games " if kinds else ""
         kinds.append(
             f"{others}1 is the mean final score of the best agent in this report, so that scores"
             " cannot be compared between reports"
         )
-    if "random agent (measured)" in scale["zero_is"]:
-        kinds.append(
-            "for MinAtar 0 is a random agent, measured over 1,000 episodes"
-            " (benchmarks/random_scores.py)"
-        )
-    if "lowest evaluation in this report" in scale["zero_is"]:
-        kinds.append(
-            "where no random agent's score is known, 0 is the lowest evaluation in this report"
-        )
-    return kinds
+    zeros = {
+        "random agent (measured)": "for MinAtar 0 is a random agent, measured over 1,000 episodes"
+        " (benchmarks/random_scores.py)",
+        "lowest evaluation in this report": "where no random agent's score is known, 0 is the"
+        " lowest evaluation in this report",
+    }
+    return [*kinds, *(text for zero, text in zeros.items() if zero in scale["zero_is"])]
 
 
 def _aggregate_table(rows: Table) -> str:
@@ -142,31 +135,39 @@ def _improvement(tables: Tables, show: Show) -> list[str]:
     rows = tables["improvement"]
     if not rows["agent"]:
         return ["<p>It takes two agents that have played the same game.</p>"]
-    lines = [
-        (agent, other, interval(*numbers))
-        for agent, other, *numbers in zip(*rows.values(), strict=True)
-    ]  # fmt: skip
+    lines = []
+    for agent, other, *numbers in zip(*rows.values(), strict=True):
+        lines.append((agent, other, interval(*numbers)))
     pairs = page.table(("X", "Y", "P(X > Y)"), lines, numbers=True)
     return [
         show("improvement"),
         show("improvement-pairs"),
-        f"<details><summary>All {len(lines)} ordered pairs with"
-        f" intervals</summary>{pairs}</details>",
+        page.details(f"All {len(lines)} ordered pairs with intervals", pairs),
         _data("improvement"),
     ]
 
 
 def _curves(study: Study, tables: Tables, show: Show) -> list[str]:
-    expected, rows = study.expected_seeds, tables["curves"]
     lines = []
-    for (env, agent), found in study_figures.grouped(rows, "env", "agent").items():
-        changes = np.flatnonzero(np.diff(found["seeds"], prepend=expected[env, agent]))
-        parts = [f"{found['seeds'][at]} from step {found['step'][at]:,} on" for at in changes]
-        if (found["seeds"] < expected[env, agent]).any():
-            lines.append((label(env), agent, f"{'; '.join(parts)} (of {expected[env, agent]})"))
-    fewer = [page.table(("game", "agent", "seeds behind the mean"), lines)] if lines else []
-    note = ["<p>Fewer seeds than there should be stand behind these curves:</p>"] if lines else []
-    return [show("curves"), *note, *fewer, _data("curves")]
+    for (env, agent), found in grouped(tables["curves"], "env", "agent").items():
+        expected = study.expected_seeds[env, agent]
+        if (found["seeds"] < expected).any():
+            lines.append((label(env), agent, f"{_changes(found, expected)} (of {expected})"))
+    if not lines:
+        return [show("curves"), _data("curves")]
+    return [
+        show("curves"),
+        "<p>Fewer seeds than there should be stand behind these curves:</p>",
+        page.table(("game", "agent", "seeds behind the mean"), lines),
+        _data("curves"),
+    ]
+
+
+def _changes(curve: Columns, expected: int) -> str:
+    """How many seeds stand behind a curve, from each step on at which their number changes."""
+    places = np.flatnonzero(np.diff(curve["seeds"], prepend=expected))
+    parts = [f"{curve['seeds'][at]} from step {curve['step'][at]:,} on" for at in places]
+    return "; ".join(parts)
 
 
 def _efficiency(tables: Tables, show: Show) -> list[str]:
@@ -183,7 +184,7 @@ def _calibration(tables: Tables, show: Show) -> list[str]:
             " (calibration.csv).</p>"
         ]
     lines = []
-    for (env, agent), found in study_figures.grouped(rows, "env", "agent").items():
+    for (env, agent), found in grouped(rows, "env", "agent").items():
         columns = ("expected", "got", "spread", "scatter")
         numbers = [f"{found[name].mean():.3g}" for name in columns]
         lines.append((label(env), agent, *numbers, f"{found['within'].mean():.0%}"))
@@ -191,7 +192,7 @@ def _calibration(tables: Tables, show: Show) -> list[str]:
     table = page.table(head, lines, numbers=True)
     return [
         show("calibration"),
-        f"<details><summary>The numbers</summary>{table}</details>",
+        page.details("The numbers", table),
         '<p class="soft">Discounted returns after moments of the evaluations, beside the'
         " distributions that the agent had learnt for them; means over seeds, of the last"
         f" {LAST} evaluations. The standard deviation got is that of the return less what was"
@@ -213,18 +214,14 @@ def _maxima(study: Study, tables: Tables) -> list[str]:
         " paper's; (4 of 5) says that fewer seeds count than elsewhere.</p>",
         _score_table(study, tables["games"], "maximum"),
         paper if _paper_rows(study) else "",
-        f"<details><summary>Final scores in the same form</summary>{final}</details>",
+        page.details("Final scores in the same form", final),
         _data("games", "scores"),
     ]
 
 
 def _paper_rows(study: Study) -> dict[str, dict[str, float]]:
-    """Of the Atari games in the study: the paper's row of each."""
-    known = atari57.games()
-    rows = {
-        game: {name: known[name][at] for name in known} for at, game in enumerate(known["game"])
-    }
-    return {env: rows[env] for env in study.games if env in rows}
+    """The paper's row of each Atari game in the study."""
+    return {row["game"]: row for row in rows_of(atari57.games()) if row["game"] in study.games}
 
 
 def _score_table(study: Study, rows: Table, kind: str) -> str:
@@ -240,7 +237,7 @@ def _score_table(study: Study, rows: Table, kind: str) -> str:
 
 
 def _own_scores(study: Study, rows: Table, env: str, kind: str) -> list[page.Cell]:
-    """What the report's agents came to in a game; the best is bold."""
+    """The scores of the report's agents in a game; the best is bold."""
     most = max(rows["seeds"], default=1)
     best = max(select(rows, env=env)[kind], default=math.nan)
     cells = []
@@ -251,38 +248,47 @@ def _own_scores(study: Study, rows: Table, env: str, kind: str) -> list[page.Cel
             continue
         value, error = float(found[kind][0]), float(found[f"{kind}_error"][0])
         seeds = int(found["seeds"][0])
-        text = _score(value) + ("" if math.isnan(error) else f" ±\u00a0{_score(error, value)}")
-        text += f" ({seeds}\u00a0of\u00a0{most})" if seeds < most else ""
+        text = _score(value)
+        if not math.isnan(error):
+            text += f" ±\u00a0{_score(error, value)}"
+        if seeds < most:
+            text += f" ({seeds}\u00a0of\u00a0{most})"
         cells.append(page.Cell(text, value == best))
     return cells
 
 
 def _scores_beside(env: str, paper: dict[str, dict[str, float]]) -> list[page.Cell]:
     """The scores in a game that others have measured."""
-    known = paper.get(env, {})
-    random = known.get("random", random_scores().get(env))
-    cells = [page.Cell("–" if random is None else _score(random), soft=True)]
+    if env in paper:
+        known = paper[env]
+        best = max(known[agent] for agent in atari57.PAPER_AGENTS)
+        agents = [
+            page.Cell(_score(known[agent]), known[agent] == best, soft=True)
+            for agent in atari57.PAPER_AGENTS
+        ]
+        return [*agents, *(_soft_score(known[name]) for name in ("random", "human"))]
+    random = _soft_score(random_scores().get(env))
     if not paper:
-        return cells
-    best = max((known[agent] for agent in atari57.PAPER_AGENTS), default=0.0) if known else 0.0
-    agents = []
-    for agent in atari57.PAPER_AGENTS:
-        text = _score(known[agent]) if known else "–"
-        agents.append(page.Cell(text, bool(known) and known[agent] == best, soft=True))
-    human = page.Cell(_score(known["human"]) if known else "–", soft=True)
-    return [*agents, *cells, human]
+        return [random]
+    return [*[_soft_score(None)] * len(atari57.PAPER_AGENTS), random, _soft_score(None)]
+
+
+def _soft_score(score: float | None) -> page.Cell:
+    return page.Cell("–" if score is None else _score(score), soft=True)
 
 
 def _score(number: float, like: float | None = None) -> str:
-    """With as many digits as one can use; an error with as many as its score."""
+    """A score with as many digits as are useful; an error has as many as its score."""
     size = abs(number if like is None else like)
-    return f"{number:,.0f}" if size >= 1e4 else f"{number:,.1f}" if size >= 100 else f"{number:.2f}"
+    if size >= 1e4:
+        return f"{number:,.0f}"
+    return f"{number:,.1f}" if size >= 100 else f"{number:.2f}"
 
 
 def _speed(study: Study, tables: Tables) -> list[str]:
     rows = tables["speed"]
     if not rows["agent"]:
-        return ["<p>Absent: no run has a timing.csv.</p>"]
+        return ["<p>No run has a timing.csv.</p>"]
     lines = []
     for agent in study.agents:
         found = select(rows, agent=agent)
@@ -308,5 +314,5 @@ def _spread(numbers: np.ndarray) -> str:
 
 
 def _data(*names: str) -> str:
-    links = ", ".join(f'<a href="data/{name}.csv">{name}.csv</a>' for name in names)
-    return f'<p class="soft">Data: {links}.</p>'
+    links = ", ".join(page.link(f"data/{name}.csv", f"{name}.csv") for name in names)
+    return page.note(f"Data: {links}.")

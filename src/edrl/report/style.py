@@ -1,7 +1,7 @@
 """One look for all plots: the same colour and marker for the same algorithm everywhere."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,16 +95,20 @@ def looks(bases: Mapping[str, str]) -> dict[str, Look]:
         bases: labels of agents, with the agents of which they are variants.
     """
     own = _own_names(bases)
-    taken = {COLOURS[name] for name in own.values()}
-    spare = [colour for colour in (*_SPARE, *COLOURS.values()) if colour not in taken]
-    colours = itertools.cycle(dict.fromkeys(spare))
-    markers = itertools.cycle(_SPARE_MARKERS)
+    colours, markers = _spare_colours(own.values()), itertools.cycle(_SPARE_MARKERS)
     found = {}
     for label, base in bases.items():
-        name = own.get(label)
-        colour = COLOURS[name] if name else next(colours)
-        found[label] = Look(base, colour, MARKERS.get(name or "") or next(markers))
+        name = own.get(label, "")
+        colour = COLOURS.get(name) or next(colours)
+        found[label] = Look(base, colour, MARKERS.get(name) or next(markers))
     return found
+
+
+def _spare_colours(own: Iterable[str]) -> Iterator[str]:
+    """Colours that no entry of `COLOURS` in `own` has."""
+    taken = {COLOURS[name] for name in own}
+    spare = [colour for colour in (*_SPARE, *COLOURS.values()) if colour not in taken]
+    return itertools.cycle(dict.fromkeys(spare))
 
 
 def _own_names(bases: Mapping[str, str]) -> dict[str, str]:
@@ -144,7 +148,7 @@ Options: TypeAlias = dict[str, Any]
 
 
 def applied() -> AbstractContextManager[None]:
-    """Within it all that is drawn and saved has the style."""
+    """A context in which figures are drawn and saved in the style."""
     return matplotlib.rc_context(_STYLE)
 
 
@@ -169,11 +173,23 @@ def shades(colour: str, count: int) -> list[tuple[float, float, float]]:
     return [tuple(1 - (1 - full) * weight) for weight in np.linspace(0.35, 1.0, count)]
 
 
+def look_of(name: str) -> Options:
+    """The colour and the marker of an algorithm, for `plot`."""
+    return {"color": COLOURS[name], "marker": MARKERS[name]}
+
+
 def stems(axes: Axes, atoms: np.ndarray, probs: np.ndarray, colour: str, label: str) -> None:
     """Atoms as vertical lines, as high as their probabilities."""
     axes.vlines(atoms, 0, probs, color=colour, linewidth=1.8, label=label)
     axes.plot(atoms, probs, "o", color=colour, markersize=3.5)
     axes.set_ylim(bottom=0)
+
+
+def band(
+    axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, colour: Any, alpha: float = 0.25
+) -> None:
+    """The area between two curves."""
+    axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0)
 
 
 def step_cdf(

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import bootstrap, trim_mean
 
 from edrl.core.check import fail
-from edrl.study.tables import Table, read_csv, table
+from edrl.study.tables import Table, from_rows, read_csv, table
 
 PAPER_AGENTS = ("QR-DQN", "ER-DQN-naive", "ER-DQN")
 _MEASURES: dict[str, Callable[..., np.ndarray]] = {
@@ -37,30 +37,27 @@ def paper_scores() -> dict[str, dict[str, float]]:
 def human_normalised(scores: Mapping[str, float]) -> dict[str, float]:
     """100 (score - random) / (human - random) for each game: 0 is a random agent, 100 a human."""
     known = games()
-    bounds = {
-        game: (low, high)
-        for game, low, high in zip(known["game"], known["random"], known["human"], strict=True)
-    }
-    for game in scores:
+    bounds = dict(
+        zip(known["game"], zip(known["random"], known["human"], strict=True), strict=True)
+    )
+    found = {}
+    for game, score in scores.items():
         if game not in bounds:
             raise fail("game", game, f"it must be one of the 57: {', '.join(bounds)}")
-    return {
-        game: 100 * (s - bounds[game][0]) / (bounds[game][1] - bounds[game][0])
-        for game, s in scores.items()
-    }
+        low, high = bounds[game]
+        found[game] = 100 * (score - low) / (high - low)
+    return found
 
 
 def normalised_table(agents: Scores) -> Table:
     """Human-normalised scores, a row for each game that all agents have played, a column for
     each agent."""
     normal = {agent: human_normalised(scores) for agent, scores in agents.items()}
-    common = sorted(set.intersection(*(set(scores) for scores in normal.values())))
+    common = sorted(set.intersection(*map(set, normal.values())))
     if not common:
         raise fail("agents", list(agents), "they must have a game in common")
-    return table(
-        game=common,
-        **{agent: [scores[game] for game in common] for agent, scores in normal.items()},
-    )
+    columns = {agent: [scores[game] for game in common] for agent, scores in normal.items()}
+    return table(game=common, **columns)
 
 
 def summary(normalised: Table) -> Table:
@@ -72,31 +69,23 @@ def summary(normalised: Table) -> Table:
     agents = [name for name in normalised if name != "game"]
     scores = np.array([normalised[agent] for agent in agents], np.float64)
     best = scores == scores.max(axis=0)
-    won = (best / best.sum(axis=0)).sum(axis=1)
-    rows: Table = {"agent": [], "measure": [], "value": [], "low": [], "high": []}
+    won = (best / best.sum(axis=0)).sum(axis=1).tolist()
+    rows: list[tuple[object, ...]] = []
     for agent, own, wins in zip(agents, scores, won, strict=True):
-        for name, measure in _MEASURES.items():
-            found = bootstrap(
-                (own,),
-                measure,
-                axis=0,
-                n_resamples=4999,
-                method="percentile",
-                rng=np.random.default_rng(0),
-            ).confidence_interval
-            entries = (
-                agent,
-                name,
-                float(measure(own, axis=0)),
-                float(found.low),
-                float(found.high),
-            )
-            for column, entry in zip(rows.values(), entries, strict=True):
-                column.append(entry)
-        for column, entry in zip(
-            rows.values(),
-            (agent, "games won", float(wins), float("nan"), float("nan")),
-            strict=True,
-        ):
-            column.append(entry)
-    return rows
+        rows += [(agent, name, *_with_interval(name, own)) for name in _MEASURES]
+        rows.append((agent, "games won", wins, np.nan, np.nan))
+    return from_rows(("agent", "measure", "value", "low", "high"), rows)
+
+
+def _with_interval(name: str, scores: np.ndarray) -> tuple[float, float, float]:
+    """A measure of an agent's scores, and the ends of its interval."""
+    measure = _MEASURES[name]
+    found = bootstrap(
+        (scores,),
+        measure,
+        axis=0,
+        n_resamples=4999,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(measure(scores, axis=0)), float(found.low), float(found.high)

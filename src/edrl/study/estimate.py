@@ -53,10 +53,10 @@ class Estimate:
 
 
 def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> Estimate:
-    """For what is left of all the runs of a study, `jobs` at a time."""
-    left = [run for run in runs if not finished(study / run.name, run.config)]
+    """Estimate what the unfinished runs of a study take, if `jobs` of them run at a time."""
+    left = unfinished(study, runs)
     speeds = _speeds(study, runs, left, threads)
-    steps = [max(0, run.config.steps - steps_done(study / run.name)) for run in left]
+    steps = [_steps_left(study, run) for run in left]
     seconds = [count / speeds[run.config.variant] for run, count in zip(left, steps, strict=True)]
     sizes = [sizes_of(kind_of(run.config)) for run in left]
     return Estimate(
@@ -69,8 +69,17 @@ def estimate(study: Path, runs: Sequence[Planned], jobs: int, threads: int) -> E
     )
 
 
+def unfinished(study: Path, runs: Sequence[Planned]) -> list[Planned]:
+    """The runs that are not finished."""
+    return [run for run in runs if not finished(study / run.name, run.config)]
+
+
+def _steps_left(study: Path, run: Planned) -> int:
+    return max(0, run.config.steps - steps_done(study / run.name))
+
+
 def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
-    """How long it takes if each in turn begins as soon as one of `jobs` places is free."""
+    """The time that all take if each begins as soon as one of `jobs` places is free."""
     ends = [0.0] * jobs
     for duration in durations:
         heapq.heappush(ends, heapq.heappop(ends) + duration)
@@ -79,7 +88,7 @@ def _until_all_are_done(durations: Sequence[float], jobs: int) -> float:
 
 @functools.cache
 def sizes_of(config: Config) -> Sizes:
-    """Of one run: replay memory in main memory and on disk, and the checkpoints that are kept."""
+    """The bytes that one run needs: for its replay memory and for the checkpoints that are kept."""
     environment = make(config.env, seed=0)
     sizes = sizes_with(config, environment, build_agent(config, environment))
     environment.close()
@@ -87,7 +96,7 @@ def sizes_of(config: Config) -> Sizes:
 
 
 def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
-    """Of one run, whose environment and agent are there already."""
+    """The bytes that one run needs, if its environment and agent have been built already."""
     pixels = int(np.prod(environment.frame_shape))
     frame = pixels * np.dtype(environment.frame_dtype).itemsize + _OTHER_FIELDS
     optimiser = optimiser_for(config, agent)
@@ -100,20 +109,19 @@ def sizes_with(config: Config, environment: Environment, agent: Agent) -> Sizes:
     # On disk the older checkpoint needs what has left the memory since, while the next one is being
     # written.
     stored = min(config.steps, config.replay + KEPT * config.checkpoint_every)
-    remembered = min(
-        config.replay, 2 * config.steps
-    )  # the last frame of an episode is an entry, too
+    # The last frame of an episode is an entry, too.
+    remembered = min(config.replay, 2 * config.steps)
     return Sizes(_PROCESS + remembered * frame, stored * frame + (KEPT + 1) * parameters)
 
 
 def fitting_jobs(runs: Sequence[Planned], threads: int) -> int:
-    """How many runs at once this machine has the cores and the memory for."""
+    """How many runs can work at once with the cores and the memory of this machine."""
     largest = max(sizes_of(kind_of(run.config)).memory for run in runs)
     return max(1, int(min(core_count() // threads, 0.9 * free_memory() / largest)))
 
 
 def kind_of(config: Config) -> Config:
-    """What runs that differ in their seeds have in common."""
+    """The config with one seed for all: runs that differ in their seeds alone are of one kind."""
     return dataclasses.replace(config, seed=0)
 
 
@@ -122,35 +130,42 @@ def _speeds(
 ) -> dict[Variant, float]:
     """Steps of training a second, evaluations included, for each agent that has runs left.
 
-    They are those of its runs that have come to learn, or else measured now.
+    Runs that have begun to learn tell the speed. Where there is none, it is measured now.
     """
     speeds: dict[Variant, float] = {}
     for run in left:
-        agent = run.config.variant
+        agent, config = run.config.variant, run.config
         if agent not in speeds:
-            measured = _speed_so_far(study, [one for one in runs if one.config.variant == agent])
-            speeds[agent] = measured or measured_speed(run.config, threads) / _played(run.config)
+            so_far = _speed_so_far(study, runs, agent)
+            speeds[agent] = so_far or measured_speed(config, threads) / _played(config)
     return speeds
 
 
-def _speed_so_far(study: Path, runs: Sequence[Planned]) -> float:
-    """Steps a second since learning began, before which a run is far faster; 0 if none has."""
-    timed = [timing_of(study / run.name, run.config.learn_after) for run in runs]
-    found = [timing for timing in timed if timing is not None]
-    seconds = sum(timing.seconds for timing in found)
-    return sum(timing.steps for timing in found) / seconds if found else 0.0
+def _speed_so_far(study: Path, runs: Sequence[Planned], agent: Variant) -> float:
+    """Steps a second since learning began; 0 if no run has begun to learn.
+
+    Before that a run is far faster.
+    """
+    steps, seconds = 0, 0.0
+    for run in filter(lambda run: run.config.variant == agent, runs):
+        timing = timing_of(study / run.name, run.config.learn_after)
+        if timing is not None:
+            steps, seconds = steps + timing.steps, seconds + timing.seconds
+    return steps / seconds if seconds else 0.0
 
 
 def _played(config: Config) -> float:
-    """Steps for each one of training, those of evaluations included.
+    """How many steps are played for each step of training, evaluations included.
 
-    They are taken to last as long.
+    A step of an evaluation is taken to last as long as one of training.
     """
-    return 1 + (config.evaluate_steps / config.evaluate_every if config.evaluate_every else 0.0)
+    if not config.evaluate_every:
+        return 1.0
+    return 1 + config.evaluate_steps / config.evaluate_every
 
 
 def measured_speed(config: Config, threads: int) -> float:
-    """Steps a second after learning has started, in a process with so many threads."""
+    """Measure the steps a second after learning has started, in a process with `threads` threads."""
     found = subprocess.run(
         [sys.executable, "-m", "edrl.study.estimate"],
         input=config.to_json(),

@@ -1,7 +1,7 @@
-"""Which runs are one agent's: those that differ in their game, seed and steps alone.
+"""Which runs belong to one agent: those that differ only in their game, seed and steps.
 
-Runs that differ in anything else are told apart by the settings in which they differ, whatever they
-were called when they were trained.
+All other runs are told apart by the settings in which they differ. The names under which they were
+trained do not matter.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -41,7 +41,7 @@ class Record:
         return dict(self.settings)
 
     def variant(self, names: Collection[str]) -> Variant:
-        """The agent, called by some of its settings."""
+        """The agent, named by some of its settings."""
         changes = [(name, self.values[name]) for name in names if name in self.values]
         return Variant(self.base, tuple(changes))
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from edrl.deep.config import THREADS
 from edrl.study.machine import cores
@@ -15,6 +16,14 @@ from edrl.study.plan import Planned
 from edrl.study.work import note_failure
 
 _PAUSE = 0.2  # seconds, until it is seen that a run has ended
+
+
+class _Worker(NamedTuple):
+    """A process that works on a run, and the cores that are its own."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+    cores: set[int] | None
 
 
 def run_here(
@@ -25,53 +34,65 @@ def run_here(
     look: Callable[[], None] = lambda: None,
     callbacks: Sequence[str] = (),
 ) -> list[str]:
-    """Work on the runs, `jobs` at a time; returns the names of those that failed. `look` is
-    called now and then.
+    """Work on the runs, `jobs` at a time. Ctrl-C ends all of them after they have saved.
 
-    `callbacks` watch each run: classes by their names, MODULE:NAME.
+    Args:
+        study: the study's directory.
+        runs: the runs to work on.
+        jobs: how many processes work at once.
+        threads: how many threads each of them may use.
+        look: a function that is called a few times a second.
+        callbacks: classes of callbacks for each run, by their names, MODULE:NAME.
 
-    Ctrl-C ends all of them after they have saved.
+    Returns:
+        The names of the runs that failed.
     """
     jobs = min(jobs, max(1, len(runs)))  # who share the machine
-    waiting, working, failed = list(runs), dict[str, "subprocess.Popen[bytes]"](), list[str]()
-    free, taken = _shares_of_cores(jobs, threads), dict[str, set[int] | None]()
+    waiting, working, failed = list(runs), list[_Worker](), list[str]()
+    free = _shares_of_cores(jobs, threads)
     try:
         while waiting or working:
             while waiting and free:
-                run = waiting.pop(0)
-                taken[run.name] = free.pop(0)
-                working[run.name] = _start(
-                    study, run.name, jobs, threads, taken[run.name], callbacks
-                )
+                name, own = waiting.pop(0).name, free.pop(0)
+                process = _start(study, name, jobs, threads, own, callbacks)
+                working.append(_Worker(name, process, own))
             time.sleep(_PAUSE)
-            for name, process in list(working.items()):
-                if process.poll() is not None:
-                    _let_go(working.pop(name))
-                    free.append(taken.pop(name))
-                    if process.returncode:
-                        failed.append(name)
-                        note_failure(study / name, _cause(process.returncode))
+            for worker in list(filter(_has_ended, working)):
+                working.remove(worker)
+                free.append(worker.cores)
+                _let_go(worker.process)
+                if worker.process.returncode:
+                    failed.append(worker.name)
+                    note_failure(study / worker.name, _cause(worker.process.returncode))
             look()
     finally:
-        for process in working.values():
-            process.send_signal(signal.SIGTERM)  # SIGINT may be ignored: see worker.py
-        for process in working.values():
-            _let_go(process)
+        _stop(working)
     return failed
+
+
+def _has_ended(worker: _Worker) -> bool:
+    return worker.process.poll() is not None
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    """Ask all workers to save and end, and wait until they have ended."""
+    for worker in workers:
+        worker.process.send_signal(signal.SIGTERM)  # SIGINT may be ignored: see worker.py
+    for worker in workers:
+        _let_go(worker.process)
 
 
 def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:
     """Cores for each of the runs that are worked on at once; none where there are too few.
 
-    A run's work goes to and fro between Python's thread and XLA's. On a core of its own it loses
-    nothing by that, but among cores that other runs use it waits for one of them each time.
+    A run's work alternates between Python's thread and XLA's. On cores of its own it loses nothing
+    by that. Among cores that other runs use, it waits for a free one each time.
     """
     there = cores()
     share = len(there) // jobs
-    return [
-        set(there[job * share : (job + 1) * share]) if share >= threads else None
-        for job in range(jobs)
-    ]
+    if share < threads:
+        return [None] * jobs
+    return [set(there[job * share : (job + 1) * share]) for job in range(jobs)]
 
 
 def _start(
@@ -100,9 +121,8 @@ def _start(
         )
     if own is not None:
         with contextlib.suppress(OSError):  # it may have ended already, and cores are no condition
-            os.sched_setaffinity(
-                process.pid, own
-            )  # before it has threads, which then have the same
+            # Before it has threads, which then have the same cores.
+            os.sched_setaffinity(process.pid, own)
     return process
 
 

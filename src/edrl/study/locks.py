@@ -1,4 +1,4 @@
-"""Locks on files: one driver on a study, one worker on a run, on whatever machine."""
+"""Locks on files: a study has one driver and a run one worker, even on several machines."""
 
 import errno
 import fcntl
@@ -17,7 +17,8 @@ class Taken(Exception):
 def locked(path: Path, patience: float = 0.0) -> Iterator[None]:
     """Hold a lock on a file.
 
-    The system gives it back should this process die. Waits `patience` seconds for it.
+    The system releases it if this process dies. If somebody else holds it, wait for at most
+    `patience` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
@@ -40,20 +41,25 @@ def is_locked(path: Path) -> bool:
 
 def _lock(file: IO[str], path: Path, patience: float) -> None:
     until = time.monotonic() + patience
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() >= until:
-                raise Taken(f"{path} is locked: somebody else is at work there") from error
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
-                raise
-            right = (
-                "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose"
-                " another directory"
-            )
-            raise OSError(
-                error.errno, f"the file system of {path} does not lock files: {right}"
-            ) from error
+    while not _got(file, path):
+        if time.monotonic() >= until:
+            raise Taken(f"{path} is locked: somebody else is at work there")
         time.sleep(0.2)
+
+
+def _got(file: IO[str], path: Path) -> bool:
+    """Lock the file, unless somebody else has."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
+        right = (
+            "mount it with locks (Lustre: -o flock; NFS: with its lock service), or choose"
+            " another directory"
+        )
+        text = f"the file system of {path} does not lock files: {right}"
+        raise OSError(error.errno, text) from error
+    return True

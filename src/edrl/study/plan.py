@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
 from pathlib import Path
 
 from edrl.core.check import check_count, fail
@@ -12,7 +13,7 @@ from edrl.deep.config import Config, PresetName, preset
 from edrl.deep.environments import make, names
 from edrl.deep.settings import SETTINGS, Value, check_name, read_value
 from edrl.deep.variant import Variant
-from edrl.study.tables import read_json
+from edrl.study.tables import Json, read_json
 
 VERSION = 1
 PLAN = "suite.json"
@@ -28,7 +29,7 @@ Settings = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Planned:
-    """A run of a study; its name is its directory's within the study's."""
+    """A run of a study. Its name is the path of its directory within the study."""
 
     name: str
     config: Config
@@ -42,7 +43,7 @@ def plan(
     settings: Settings | None = None,
     first_seed: int = 0,
 ) -> list[Planned]:
-    """All runs, seed by seed: what is done at any time is as balanced as it can be.
+    """All runs, seed by seed, so that agents and games have equally many runs at any time.
 
     Args:
         games: names of games, or of suites of them.
@@ -56,18 +57,17 @@ def plan(
     check_count("first_seed", first_seed, 0)
     listed = _games(games)
     variants = _variants(agents, preset_name, settings or {})
-    runs = []
-    for seed in range(first_seed, first_seed + seeds):
-        for game in listed:
-            for config in variants:
-                own = dataclasses.replace(config, env=game, seed=seed)
-                name = f"{_as_directory(game)}/{config.variant.directory}/seed-{seed}"
-                runs.append(Planned(name, own))
-    return runs
+    everything = product(range(first_seed, first_seed + seeds), listed, variants)
+    return [_planned(config, game, seed) for seed, game, config in everything]
+
+
+def _planned(config: Config, game: str, seed: int) -> Planned:
+    name = f"{_as_directory(game)}/{config.variant.directory}/seed-{seed}"
+    return Planned(name, dataclasses.replace(config, env=game, seed=seed))
 
 
 def _games(entries: Sequence[str]) -> list[str]:
-    listed = [game for entry in entries for game in SUITES.get(entry, (entry,))]
+    listed = list(chain.from_iterable(SUITES.get(entry, (entry,)) for entry in entries))
     _check_distinct("games", listed)
     for game in listed:
         try:
@@ -78,16 +78,18 @@ def _games(entries: Sequence[str]) -> list[str]:
 
 
 def _variants(agents: Sequence[str], preset_name: PresetName, settings: Settings) -> list[Config]:
-    """A config of each agent, which may be any game's and seed's."""
+    """A config of each agent, in which game and seed are still to be set."""
     for name in settings:
         check_name("set", name, without=("env", "seed"))
-    configs = []
-    for agent in agents:
-        changes = dict(Variant.parse(agent).changes)
-        for_all = {name: value for name, value in settings.items() if name not in changes}
-        configs.append(preset(preset_name, agent=agent, **for_all))
+    configs = [_variant(agent, preset_name, settings) for agent in agents]
     _check_distinct("agents", [str(config.variant) for config in configs])
     return configs
+
+
+def _variant(agent: str, preset_name: PresetName, settings: Settings) -> Config:
+    changes = dict(Variant.parse(agent).changes)
+    for_all = {name: value for name, value in settings.items() if name not in changes}
+    return preset(preset_name, agent=agent, **for_all)
 
 
 def _check_distinct(argument: str, values: Sequence[str]) -> None:
@@ -115,8 +117,8 @@ def parse_settings(entries: Sequence[str]) -> dict[str, Value]:
 def added_to_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     """The runs of the study in `out`, if there is one, with these added or lengthened.
 
-    A study may grow: by games, agents and seeds, and by steps. Other settings for a run that has
-    been planned are a mistake.
+    A study may grow by games, agents, seeds and steps. A run that has been planned must not get
+    other settings.
     """
     before = read_plan(out) if (out / PLAN).exists() else []
     merged = {run.name: run for run in before}
@@ -136,26 +138,26 @@ def write_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     """Write the plan to `suite.json`, or add to the one that is there; returns all runs."""
     merged = added_to_plan(out, runs)
     out.mkdir(parents=True, exist_ok=True)
-    entries = [
-        {
-            "name": run.name,
-            "agent": str(run.config.variant),
-            "config": dataclasses.asdict(run.config),
-        }
-        for run in merged
-    ]
-    text = json.dumps({"version": VERSION, "runs": entries}, indent=1)
+    text = json.dumps({"version": VERSION, "runs": list(map(_entry, merged))}, indent=1)
     replace_text(out / PLAN, text + "\n")
     return merged
+
+
+def _entry(run: Planned) -> Json:
+    config = dataclasses.asdict(run.config)
+    return {"name": run.name, "agent": str(run.config.variant), "config": config}
 
 
 def _grown(old: Planned, new: Planned) -> Planned:
     """A run that has been planned, with the steps of a later plan."""
     for name in SETTINGS:
         before, after = getattr(old.config, name), getattr(new.config, name)
-        if before != after and not (name == "steps" and after > before):
-            can = "it can only grow" if name == "steps" else "choose another directory"
-            raise fail(name, after, f"{old.name} has been planned with {before}: {can}")
+        right = f"{old.name} has been planned with {before}"
+        if name == "steps":
+            if after < before:
+                raise fail(name, after, f"{right}: it can only grow")
+        elif before != after:
+            raise fail(name, after, f"{right}: choose another directory")
     return Planned(old.name, dataclasses.replace(old.config, steps=new.config.steps))
 
 
@@ -166,10 +168,9 @@ def read_plan(out: Path) -> list[Planned]:
         raise fail("suite", str(out), f"there is no study in it (no {PLAN})")
     content = read_json(file)
     try:
-        if content["version"] != VERSION:
-            raise fail(
-                "version", content["version"], f"it must be {VERSION} for this version of edrl"
-            )
+        version = content["version"]
+        if version != VERSION:
+            raise fail("version", version, f"it must be {VERSION} for this version of edrl")
         return [Planned(run["name"], Config.from_entries(run["config"])) for run in content["runs"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error

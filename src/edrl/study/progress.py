@@ -1,4 +1,4 @@
-"""How far a run has come, as the files in its directory say. A run may be at work meanwhile."""
+"""How far a run has come, read from the files in its directory, while it may be running."""
 
 import csv
 import json
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from edrl.deep.checkpoint import is_finished
 from edrl.deep.config import Config, read_config
-from edrl.study.tables import Table
+from edrl.study.tables import Table, from_rows
 
 _TAIL = 4096  # bytes, in which there is a whole row
 
 
 def finished(out: Path, config: Config) -> bool:
-    """Whether nothing is left to do of what a config asks for: the one definition of it.
+    """Whether a run has done all that a config asks for. This is the only definition of it.
 
-    The last checkpoint decides. Where none is kept, the tables of the run do.
+    The last checkpoint decides. If no checkpoint is kept, the tables of the run do.
     """
     saved = is_finished(out, config.steps)
     if saved is not None:
@@ -34,7 +34,7 @@ def tables_finished(config: Config, logged: int, evaluated: int) -> bool:
 
 
 def steps_done(out: Path) -> int:
-    """How far a run has come, as its metrics say."""
+    """The last step in the metrics of a run."""
     return int(last_row(out / "metrics.csv").get("step", 0) or 0)
 
 
@@ -57,30 +57,30 @@ def last_row(path: Path) -> dict[str, str]:
 
 def numbers(path: Path, names: tuple[str, ...]) -> Table:
     """Columns of numbers. A line that was cut short, by a kill or a full disk, is left out."""
-    columns: Table = {name: [] for name in names}
+    rows = [_entries(row, names) for row in _whole_lines(path)]
+    return from_rows(names, filter(None, rows))
+
+
+def _whole_lines(path: Path) -> list[dict[str | None, str | None]]:
+    """The rows of a CSV file up to its last line break; none if there is no file."""
     if not path.exists():
-        return columns
+        return []
     with path.open(newline="", encoding="utf-8") as file:
-        whole = [line for line in file if line.endswith("\n")]
-    head, *rows = csv.reader(whole) if whole else [[]]
-    for row in rows:
-        entries = _entries(head, row, names)
-        for name, entry in zip(names, entries, strict=False):
-            columns[name].append(entry)
-    return columns
+        return list(csv.DictReader(line for line in file if line.endswith("\n")))
 
 
-def _entries(head: list[str], row: list[str], names: tuple[str, ...]) -> list[float]:
-    """The numbers of a row; none if it is not whole."""
-    cells = dict(zip(head, row, strict=False))
+def _entries(row: dict[str | None, str | None], names: tuple[str, ...]) -> list[float]:
+    """The numbers of a row; none if it has more or fewer cells than the header."""
+    if None in row or None in row.values():
+        return []
     try:
-        return [float(cells[name]) for name in names] if len(row) == len(head) else []
+        return [float(row[name] or "") for name in names]
     except (KeyError, ValueError):
         return []
 
 
 def machine_of(out: Path) -> str:
-    """The machine that a run was worked on last."""
+    """The machine that last worked on a run."""
     try:
         return str(json.loads((out / "provenance.json").read_text())[-1]["machine"]["host"])
     except FileNotFoundError:

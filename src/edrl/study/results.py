@@ -4,11 +4,14 @@ A directory is a run if it holds a config.json and an evaluations.csv; runs may 
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, product
+from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -73,11 +76,8 @@ class Study:
     @cached_property
     def played(self) -> list[str]:
         """The agents that have an evaluation."""
-        return [
-            agent
-            for agent in self.agents
-            if any(run.agent == agent and len(run.scores) for run in self.runs)
-        ]
+        evaluated = {run.agent for run in self.evaluated}
+        return [agent for agent in self.agents if agent in evaluated]
 
     @cached_property
     def games(self) -> list[str]:
@@ -85,49 +85,47 @@ class Study:
 
     @cached_property
     def seeds(self) -> list[int]:
-        return sorted(
-            {run.config.seed for run in self.runs} | {seed for _, _, seed in self.planned}
-        )
+        planned = {seed for _, _, seed in self.planned}
+        return sorted({run.config.seed for run in self.runs} | planned)
 
     @cached_property
     def missing(self) -> list[Key]:
-        """Runs that are not there: planned, or, for agents without a plan, done for another
-        agent or game."""
+        """The runs that are planned and not there.
+
+        Agents without a plan should have all games and seeds that any agent has.
+        """
         unplanned = set(self.agents) - {agent for agent, _, _ in self.planned}
-        grid = {
-            (agent, env, seed) for agent in unplanned for env in self.games for seed in self.seeds
-        }
-        absent = (set(self.planned) | grid) - {run.key for run in self.runs}
-        return sorted(absent, key=lambda key: (key[1], key[0], key[2]))
+        grid = product(unplanned, self.games, self.seeds)
+        absent = {*self.planned, *grid} - {run.key for run in self.runs}
+        return sorted(absent, key=itemgetter(1, 0, 2))
 
     @cached_property
     def expected_seeds(self) -> dict[tuple[str, str], int]:
         """How many seeds (game, agent) should have: the planned ones, or as many as any has."""
-        planned = {(env, agent): 0 for env in self.games for agent in self.agents}
-        for agent, env, _ in self.planned:
-            planned[env, agent] += 1
-        return {pair: count or len(self.seeds) for pair, count in planned.items()}
+        planned = Counter((env, agent) for agent, env, _ in self.planned)
+        pairs = product(self.games, self.agents)
+        return {pair: planned[pair] or len(self.seeds) for pair in pairs}
 
     @cached_property
     def unfinished(self) -> list[RunResult]:
         return [run for run in self.runs if not run.finished]
 
     @cached_property
+    def evaluated(self) -> list[RunResult]:
+        """The runs that have been evaluated at least once."""
+        return [run for run in self.runs if len(run.scores)]
+
+    @cached_property
     def counted(self) -> list[RunResult]:
         """The runs whose scores are compared: those that are finished, or all while no game has
         one of every agent."""
-        with_scores = [run for run in self.runs if len(run.scores)]
-        finished = [run for run in with_scores if run.finished]
-        return finished if _in_common(finished, self.played) else with_scores
+        finished = [run for run in self.evaluated if run.finished]
+        return finished if _in_common(finished, self.played) else self.evaluated
 
     @cached_property
     def scales(self) -> dict[str, Scale]:
-        """Of the games that have been evaluated."""
-        return {
-            env: _scale(env, self)
-            for env in self.games
-            if any(run.env == env for run in self.counted)
-        }
+        """The scale of each game that has been evaluated."""
+        return {env: _scale(env, self) for env in sorted({run.env for run in self.counted})}
 
     @cached_property
     def common(self) -> list[str]:
@@ -137,31 +135,32 @@ class Study:
 
     def normalised(self, agent: str) -> list[np.ndarray]:
         """The normalised final scores of an agent, one array a game in common."""
-        return [self.scales[env](self._finals[agent, env]) for env in self.common]
+        return [self.scales[env](self.finals[agent, env]) for env in self.common]
 
     @cached_property
-    def _finals(self) -> dict[tuple[str, str], np.ndarray]:
+    def finals(self) -> dict[tuple[str, str], np.ndarray]:
+        """The final scores of the runs that count, by agent and game."""
         found: dict[tuple[str, str], list[float]] = {}
         for run in self.counted:
             found.setdefault((run.agent, run.env), []).append(run.final)
         return {pair: np.array(scores) for pair, scores in found.items()}
 
 
+class _Found(NamedTuple):
+    """What lies in a directory."""
+
+    places: list[Path]  # of runs
+    kept: list[RunResult]  # by a report
+    plans: list[PlannedRun]
+
+
 def read_study(directories: Sequence[Path]) -> Study:
     """All runs in some directories, at any depth, and the plans beside them; or a report's runs."""
-    kept: list[RunResult] = []
-    places: dict[Path, None] = {}  # in order, and none twice
-    plans: dict[tuple[Record, str, int], PlannedRun] = {}
-    for directory in directories:
-        if not directory.is_dir():
-            raise fail("DIR", str(directory), "there is no such directory")
-        found, planned = list(_run_directories(directory)), _planned(directory)
-        if not found and not planned:  # a report that lies with its runs may be older than they are
-            of_report, planned = _read_report(directory)
-            kept += of_report
-        places |= dict.fromkeys(found)
-        plans |= {(plan.record, plan.env, plan.seed): plan for plan in planned}
+    found = [_look_into(directory) for directory in directories]
+    plans = {plan.key: plan for plan in chain.from_iterable(one.plans for one in found)}
     goals = {key: plan.steps for key, plan in plans.items()}
+    places = dict.fromkeys(chain.from_iterable(one.places for one in found))  # none twice
+    kept = chain.from_iterable(one.kept for one in found)
     runs = [*kept, *(read_run(place, goals) for place in places)]
     if not any(len(run.scores) for run in runs):
         right = f"no run in it has been evaluated yet ({len(runs)} begun, {len(plans)} planned)"
@@ -169,23 +168,28 @@ def read_study(directories: Sequence[Path]) -> Study:
     return _named(runs, tuple(plans.values()))
 
 
+def _look_into(directory: Path) -> _Found:
+    if not directory.is_dir():
+        raise fail("DIR", str(directory), "there is no such directory")
+    places, plans = list(_run_directories(directory)), _planned(directory)
+    if places or plans:  # a report that lies with its runs may be older than they are
+        return _Found(places, [], plans)
+    return _Found([], *_read_report(directory))
+
+
 def _read_report(directory: Path) -> tuple[list[RunResult], list[PlannedRun]]:
     if (directory / RUNS).exists():
         return read_runs(directory / RUNS)
-    right = (
-        "no run lies in it: a run has a config.json and an evaluations.csv, a report a runs.json"
-    )
+    right = "there is no run in it (config.json and evaluations.csv), and no report (runs.json)"
     raise fail("DIR", str(directory), right)
 
 
-def _named(runs: Iterable[RunResult], plans: tuple[PlannedRun, ...]) -> Study:
+def _named(runs: Sequence[RunResult], plans: tuple[PlannedRun, ...]) -> Study:
     """The study of some runs, in which every agent has a label of its own."""
-    runs = list(runs)
     named = [(run.record, run.names) for run in runs]
     variants = told_apart([*named, *((plan.record, plan.names) for plan in plans)])
-    order = sorted(variants, key=lambda record: variants[record].place)
-    variants = {record: variants[record] for record in order}
-    label = labels_of(variants)
+    variants = dict(sorted(variants.items(), key=lambda item: item[1].place))
+    label, order = labels_of(variants), list(variants)
     distinct: dict[Key, RunResult] = {}
     for run in runs:
         called = replace(run, label=label[run.record])
@@ -198,7 +202,7 @@ def _named(runs: Iterable[RunResult], plans: tuple[PlannedRun, ...]) -> Study:
 
 
 def _further(one: RunResult, other: RunResult) -> RunResult:
-    """The one of two equal runs that was continued after a report kept the other."""
+    """Of two records of one run, the later one: the run went on after a report kept the other."""
     kept = [run for run in (one, other) if run.path.name == RUNS and not run.finished]
     if not kept or one.reached == other.reached:
         same = ", ".join(map(str, one.key))
@@ -238,8 +242,11 @@ def _in_common(runs: Sequence[RunResult], agents: Sequence[str]) -> list[str]:
 
 
 def random_scores() -> dict[str, float]:
-    """Of an agent that plays at random: the paper's for Atari; the means of 1,000 episodes, by
-    benchmarks/random_scores.py, for MinAtar."""
+    """The scores of an agent that plays at random.
+
+    Those of Atari are the paper's. Those of MinAtar are means of 1,000 episodes, by
+    benchmarks/random_scores.py.
+    """
     known = {name: scores_of(name).random for name in environments.names()}
     return {name: score for name, score in known.items() if score is not None}
 
@@ -248,21 +255,25 @@ def _scale(env: str, study: Study) -> Scale:
     known = scores_of(env)
     if known.random is not None and known.human is not None:
         return Scale(known.random, known.human, "random agent", "human")
-    finals = {
-        agent: [run.final for run in study.counted if run.key[:2] == (agent, env)]
-        for agent in study.agents
-    }
-    means = {agent: float(np.mean(scores)) for agent, scores in finals.items() if scores}
-    best = max(means, key=lambda agent: means[agent])
+    best, one = _best_agent(env, study)
+    one_is = f"best agent here ({best})"
     if known.random is not None:
-        zero, zero_is = known.random, "random agent (measured)"
-    else:
-        zero = min(float(run.scores.min()) for run in study.counted if run.env == env)
-        zero_is = "lowest evaluation in this report"
-    return Scale(zero, means[best], zero_is, f"best agent here ({best})")
+        return Scale(known.random, one, "random agent (measured)", one_is)
+    zero = min(float(run.scores.min()) for run in study.counted if run.env == env)
+    return Scale(zero, one, "lowest evaluation in this report", one_is)
+
+
+def _best_agent(env: str, study: Study) -> tuple[str, float]:
+    """The agent of the highest mean final score in a game, and that score."""
+    means = {
+        agent: float(scores.mean()) for (agent, game), scores in study.finals.items() if game == env
+    }
+    return max(means.items(), key=itemgetter(1))
 
 
 def mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:
     """The mean and its standard error, nan for one number."""
-    error = np.std(numbers, ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else np.nan
-    return float(np.mean(numbers)), float(error)
+    mean = float(np.mean(numbers))
+    if len(numbers) == 1:
+        return mean, np.nan
+    return mean, float(np.std(numbers, ddof=1) / np.sqrt(len(numbers)))

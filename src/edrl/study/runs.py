@@ -1,7 +1,7 @@
-"""What a run has left behind: in its directory, or in the file in which a report keeps its runs.
+"""The results of a run, read from its directory or from the file in which a report keeps its runs.
 
-Nothing is assumed to be complete: runs may be unfinished, or made by versions that did not write
-every file.
+Nothing is assumed to be complete: a run may be unfinished, or an older version may have written
+fewer files.
 """
 
 import dataclasses
@@ -41,6 +41,11 @@ class PlannedRun(NamedTuple):
     seed: int
     steps: int
 
+    @property
+    def key(self) -> tuple[Record, str, int]:
+        """What tells planned runs apart."""
+        return self.record, self.env, self.seed
+
 
 Goals = Mapping[tuple[Record, str, int], int]
 """The steps that plans ask for, by agent, game and seed."""
@@ -64,7 +69,7 @@ class RunResult:
 
     @cached_property
     def record(self) -> Record:
-        """What its agent was."""
+        """The agent that was trained."""
         return Record.of(self.config, self._passed.get("family"))
 
     @property
@@ -113,7 +118,6 @@ def read_run(path: Path, goals: Goals) -> RunResult:
     """The run in a directory; plans may have grown since it was begun."""
     config = read_config(path)
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
-    made = read_json(path / "provenance.json") if (path / "provenance.json").exists() else []
     goal = max(config.steps, goals.get((Record.of(config), config.env, config.seed), 0))
     return RunResult(
         path=path,
@@ -125,8 +129,16 @@ def read_run(path: Path, goals: Goals) -> RunResult:
         scores=np.array(evaluations["mean"], np.float64),
         timing=timing_of(path),
         calibration=numbers(path / "calibration.csv", CALIBRATION),
-        made=tuple(made) if isinstance(made, list) else (made,),
+        made=_makers(path / "provenance.json"),
     )
+
+
+def _makers(file: Path) -> tuple[Json, ...]:
+    """What made a run, as far as it was written down."""
+    if not file.exists():
+        return ()
+    made = read_json(file)
+    return tuple(made) if isinstance(made, list) else (made,)
 
 
 def write_runs(path: Path, runs: Iterable[RunResult], plans: Iterable[PlannedRun]) -> None:
@@ -233,8 +245,8 @@ def _plan_of_labels(
     plans = []
     for label, env, seed, steps in rows:
         like = known.get(label)
-        record = Record(label) if like is None else like.record
-        plans.append(PlannedRun(record, () if like is None else like.names, env, seed, steps))
+        record, names = (Record(label), ()) if like is None else (like.record, like.names)
+        plans.append(PlannedRun(record, names, env, seed, steps))
     return plans
 
 

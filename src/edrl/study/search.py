@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ from edrl.deep.variant import Variant
 from edrl.study.plan import Planned
 from edrl.study.results import mean_and_error, random_scores
 from edrl.study.runs import read_run
-from edrl.study.tables import Table
+from edrl.study.tables import Table, from_rows, grouped
 
-_COLUMNS = ("value", "agent", "env", "seeds", "final", "error", "normalised")
+_COLUMNS = ("value", "agent", "env", "seeds", "final", "error")
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,11 @@ class Variation:
 
     @classmethod
     def parse(cls, text: str) -> "Variation":
-        """From `learning_rate=1e-4,3e-4,1e-3`."""
+        """Read a text such as `learning_rate=1e-4,3e-4,1e-3`."""
         setting, _, listed = (part.strip() for part in text.partition("="))
         check_name("vary", setting)
-        values = tuple(
-            read_value(setting, entry.strip()) for entry in split_entries(listed) if entry
-        )
+        entries = filter(None, split_entries(listed))
+        values = tuple(read_value(setting, entry.strip()) for entry in entries)
         if len(values) < 2 or len(set(values)) < len(values):  # 1e-3 is 0.001
             raise fail("vary", text, "it must be NAME=VALUE,VALUE[,...], at least two that differ")
         return cls(setting, values)
@@ -43,11 +43,8 @@ class Variation:
 
     def applied(self, agents: Sequence[str]) -> list[str]:
         """Every agent with each value: `er-dqn[learning_rate=1e-4]`."""
-        variants = []
-        for agent in agents:
-            for value in self.values:
-                variants.append(str(Variant.parse(agent).changed(self.setting, value)))
-        return variants
+        pairs = product(map(Variant.parse, agents), self.values)
+        return [str(variant.changed(self.setting, value)) for variant, value in pairs]
 
     def undone(self, run: Planned) -> tuple[str, str]:
         """The agent of a run without the setting, and the setting's value."""
@@ -61,61 +58,59 @@ class Variation:
         return str(Variant.parse(agent).changed(self.setting, read_value(self.setting, value)))
 
     def at_the_end(self, chosen: dict[str, str]) -> list[str]:
-        """The agents whose best value has no other beyond it; none if values are no numbers."""
+        """The agents whose best value is the least or the largest; none if values are no numbers."""
+        ends = self._ends()
+        return [agent for agent, value in chosen.items() if value in ends]
+
+    def _ends(self) -> tuple[str, ...]:
         numbers = [value for value in self.values if isinstance(value, int | float)]
         if len(numbers) < len(self.values):
-            return []
-        ends = (spell(min(numbers)), spell(max(numbers)))
-        return [agent for agent, value in chosen.items() if value in ends]
+            return ()
+        return spell(min(numbers)), spell(max(numbers))
 
 
 def scores(out: Path, runs: Sequence[Planned], variation: Variation) -> Table:
     """Final scores of every value, agent and game: the mean over seeds and its standard error.
 
-    `normalised` is 1 for the best mean of the search on a game, so that games count alike. It is 0
+    `normalised` is 1 for the best mean of the search on a game, so that all games have the same weight. It is 0
     for a random agent, or for the lowest mean if that is lower or no random one is known.
     """
     finals: dict[tuple[str, str, str], list[float]] = {}
     for run in runs:
         agent, value = variation.undone(run)
-        finals.setdefault((value, agent, run.config.env), []).append(
-            read_run(out / run.name, {}).final
-        )
-    found: Table = {name: [] for name in _COLUMNS}
-    for key, listed in finals.items():
-        entries = (*key, len(listed), *mean_and_error(listed), np.nan)
-        for column, entry in zip(found.values(), entries, strict=True):
-            column.append(entry)
-    _normalise(found)
-    return found
+        final = read_run(out / run.name, {}).final
+        finals.setdefault((value, agent, run.config.env), []).append(final)
+    rows = [(*key, len(listed), *mean_and_error(listed)) for key, listed in finals.items()]
+    found = from_rows(_COLUMNS, rows)
+    return {**found, "normalised": _normalised(found)}
 
 
-def _normalise(found: Table) -> None:
+def _normalised(found: Table) -> list[float]:
+    """The final scores, scaled in each game as `scores` says."""
     zero = random_scores()
     final, envs = np.array(found["final"], float), np.array(found["env"])
-    for env in dict.fromkeys(found["env"]):
-        here = np.flatnonzero(envs == env)
-        low = min(zero.get(env, np.inf), np.min(final[here]))
-        length = np.max(final[here]) - low
-        for place in here:
-            share = float((final[place] - low) / length) if length > 0 else 0.0
-            found["normalised"][place] = share
+    shares = np.zeros_like(final)
+    for env in np.unique(envs):
+        here = envs == env
+        low = min(zero.get(env, np.inf), final[here].min())
+        length = final[here].max() - low
+        if length > 0:
+            shares[here] = (final[here] - low) / length
+    return list(map(float, shares))
 
 
 def best(found: Table) -> dict[str, str]:
     """Each agent's value of highest normalised score, averaged over the games."""
-    chosen: dict[str, tuple[float, str]] = {}
-    for (agent, value), score in means(found).items():
-        if agent not in chosen or score > chosen[agent][0]:
-            chosen[agent] = (score, value)
-    return {agent: value for agent, (_, value) in chosen.items()}
+    chosen: dict[str, str] = {}
+    averaged = means(found)
+    for agent, value in averaged:
+        rival = chosen.setdefault(agent, value)
+        if averaged[agent, value] > averaged[agent, rival]:
+            chosen[agent] = value
+    return chosen
 
 
 def means(found: Table) -> dict[tuple[str, str], float]:
     """(agent, value) -> its normalised score, averaged over the games."""
-    gathered: dict[tuple[str, str], list[float]] = {}
-    for agent, value, score in zip(
-        found["agent"], found["value"], found["normalised"], strict=True
-    ):
-        gathered.setdefault((agent, value), []).append(score)
-    return {pair: float(np.mean(listed)) for pair, listed in gathered.items()}
+    by_pair = grouped(found, "agent", "value")
+    return {pair: float(rows["normalised"].mean()) for pair, rows in by_pair.items()}

@@ -1,4 +1,4 @@
-"""How far a study has come, as its directory says, whoever works on it."""
+"""How far a study has come, read from its directory, whatever process works on it."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -2,6 +2,8 @@
 
 import csv
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,20 +22,33 @@ Json: TypeAlias = dict[str, Any]
 
 def table(**columns: object) -> Table:
     """A table of columns: lists or arrays of one length; a single number or string is repeated."""
-    lists = {
-        name: column if np.isscalar(column) else np.asarray(column).tolist()
-        for name, column in columns.items()
-    }
-    lengths = {len(column) for column in lists.values() if isinstance(column, list)} or {1}
+    plain = {name: _plain(column) for name, column in columns.items()}
+    lengths = {len(column) for column in plain.values() if isinstance(column, list)}
     if len(lengths) > 1:
-        raise fail(
-            "columns", {n: np.shape(c) for n, c in lists.items()}, "they must have one length"
-        )
-    (length,) = lengths
-    return {
-        name: column if isinstance(column, list) else [column] * length
-        for name, column in lists.items()
-    }
+        shapes = {name: np.shape(column) for name, column in plain.items()}
+        raise fail("columns", shapes, "they must have one length")
+    length = max(lengths, default=1)
+    return {name: _repeated(column, length) for name, column in plain.items()}
+
+
+def _plain(column: object) -> Any:
+    """A list of Python's own numbers and strings, or one of them."""
+    return column if np.isscalar(column) else np.asarray(column).tolist()
+
+
+def _repeated(column: object, length: int) -> list[Any]:
+    return column if isinstance(column, list) else [column] * length
+
+
+def from_rows(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table of rows, which may be none, with the entries in the order of the names."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def rows_of(columns: Table) -> list[Json]:
+    """The rows of a table, each with its entries by the names of their columns."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def joined(*tables: Table) -> Table:
@@ -49,6 +64,28 @@ def select(rows: Table, **where: object) -> Columns:
     return {name: np.asarray(column)[mask] for name, column in rows.items()}
 
 
+def grouped(rows: Table, *names: str) -> dict[tuple[Any, ...], Columns]:
+    """The rows of a long table by their entries in some columns, in one pass."""
+    places: dict[tuple[Any, ...], list[int]] = {}
+    for place, key in enumerate(zip(*(rows[name] for name in names), strict=True)):
+        places.setdefault(key, []).append(place)
+    arrays = {name: np.asarray(column) for name, column in rows.items()}
+    return {key: _taken(arrays, at) for key, at in places.items()}
+
+
+def _taken(columns: Columns, places: list[int]) -> Columns:
+    return {name: column[places] for name, column in columns.items()}
+
+
+def summarised(
+    rows: Mapping[str, Any], by: str, column: str, how: Callable[[np.ndarray], Any]
+) -> Columns:
+    """The distinct entries of one column, in order, and what `how` makes of another for each."""
+    keys, entries = np.asarray(rows[by]), np.asarray(rows[column])
+    distinct = np.unique(keys)
+    return {by: distinct, column: np.array([how(entries[keys == key]) for key in distinct])}
+
+
 def write_csv(path: Path, rows: Table) -> None:
     """Write a table so that `read_csv` gives the same numbers back."""
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -61,21 +98,17 @@ def read_csv(path: Path) -> Table:
     """Read a table that `write_csv` wrote."""
     with path.open(newline="", encoding="utf-8") as file:
         header, *lines = csv.reader(file)
-    columns = zip(*lines, strict=True) if lines else [[]] * len(header)
-    return {name: _parsed(list(column)) for name, column in zip(header, columns, strict=True)}
+    return {name: _parsed(column) for name, column in from_rows(header, lines).items()}
 
 
 def _parsed(column: list[str]) -> list[bool] | list[int] | list[float] | list[str]:
     if set(column) <= {"True", "False"}:
         return [entry == "True" for entry in column]
-    try:
-        return [int(entry) for entry in column]
-    except ValueError:
-        pass
-    try:
-        return [float(entry) for entry in column]
-    except ValueError:
-        return list(column)
+    with suppress(ValueError):
+        return list(map(int, column))
+    with suppress(ValueError):
+        return list(map(float, column))
+    return column
 
 
 def read_json(path: Path) -> Any:

@@ -15,7 +15,7 @@ from edrl.study.progress import numbers
 class Timing:
     """How long steps took.
 
-    Those that were done twice, since a process ended between two checkpoints, count once.
+    If a process ended between two checkpoints, steps were done twice. They count once.
     """
 
     steps: int
@@ -31,6 +31,10 @@ class _Stretch:
     end: int
     seconds: float
 
+    def reaches_into(self, step: int) -> bool:
+        """Whether some of it lies before a step."""
+        return self.start < step or self.end <= step
+
     def until(self, step: int) -> "_Stretch":
         """The part of it before a step, the time shared evenly."""
         if self.end <= step:
@@ -42,28 +46,29 @@ class _Stretch:
 def timing_of(out: Path, after: int = 0) -> Timing | None:
     """The timing of what a run did from the step `after` on; None if nothing was timed."""
     stretches = _stretches(out)
-    kept = [stretch for stretch in stretches if stretch.start >= after]
-    seconds = sum(stretch.seconds for stretch in kept)
-    steps = sum(stretch.end - stretch.start for stretch in kept)
-    twice = seconds_spent(out) - sum(stretch.seconds for stretch in stretches)
-    return Timing(steps, seconds, twice) if steps > 0 and seconds > 0 else None
+    timed = [stretch for stretch in stretches if stretch.start >= after]
+    seconds = _total_seconds(timed)
+    steps = sum(stretch.end - stretch.start for stretch in timed)
+    if not (steps > 0 and seconds > 0):
+        return None
+    return Timing(steps, seconds, seconds_spent(out) - _total_seconds(stretches))
+
+
+def _total_seconds(stretches: list[_Stretch]) -> float:
+    return sum(stretch.seconds for stretch in stretches)
 
 
 def seconds_spent(out: Path) -> float:
-    """The time that a run has taken so far, what was done twice included."""
+    """The seconds that a run has taken so far, with those of steps that were done twice."""
     return sum(_rows(out)["seconds"])
 
 
 def _stretches(out: Path) -> list[_Stretch]:
-    """From the first step to the last, none of them twice."""
+    """What a run did, from the first step to the last, without steps that were done again."""
     rows, kept, at = _rows(out), list[_Stretch](), 0
     for step, seconds in zip(map(int, rows["step"]), rows["seconds"], strict=True):
         if step < at:  # it was killed: what came after its checkpoint is to be done again
-            kept = [
-                stretch.until(step)
-                for stretch in kept
-                if stretch.start < step or stretch.end <= step
-            ]
+            kept = [stretch.until(step) for stretch in kept if stretch.reaches_into(step)]
         kept.append(_Stretch(min(at, step), step, seconds))
         at = step
     return kept

@@ -1,4 +1,4 @@
-"""One run of a study, wherever it is worked on: begun or continued, never by two at once."""
+"""Work on one run of a study: begin or continue it, while no other process does."""
 
 import dataclasses
 import traceback

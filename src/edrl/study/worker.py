@@ -16,9 +16,8 @@ def _end_with_parent() -> None:
     """Standard input is a pipe from the driver: when it closes, the driver is gone, and the run
     saves and ends."""
     os.read(sys.stdin.fileno(), 1)  # unbuffered: a lock on a buffer would keep Python from ending
-    os.kill(
-        os.getpid(), signal.SIGTERM
-    )  # what shells start in the background ignores SIGINT until training begins
+    # What shells start in the background ignores SIGINT until training begins.
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ for which the paper has none. docs/edrl-theorem.md proves the last one and its u
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -184,7 +185,7 @@ def approximation_error(
 def _uncertainty(
     family: Statistics, truth: Truth, values: Float[np.ndarray, "S A K"]
 ) -> float | None:
-    """How far the exact mean error can be from that of `values`, or None if nobody knows."""
+    """How far the exact mean error can be from that of `values`; None if no bracket is known."""
     bracket = family.bracket(truth.lower, truth.upper, truth.means)
     if bracket is None:
         return None
@@ -237,29 +238,26 @@ def measure_decay(
     if callable(mdps):
         mdps = [mdps(seed) for seed in range(check_count("count", count, 1))]
     if len(mdps) * (len(set(ks)) - 1) < 2:
-        raise fail(
-            "(number of mdps, ks)",
-            (len(mdps), ks),
-            "for a slope and its error, two points must be left over",
-        )
+        right = "a slope and its error need at least two points more than there are MDPs"
+        raise fail("(number of mdps, ks)", (len(mdps), ks), right)
     if truths is None:
         truths = [return_distributions(mdp, policy, atoms=atoms) for mdp in mdps]
+    families = [(k, make_family(k)) for k in ks]
+    cases = product(families, zip(mdps, truths, strict=True))
     rows = []
     with track("approximation errors", len(ks) * len(mdps), progress) as advance:
-        for k in ks:
-            family = make_family(k)
-            for mdp, truth in zip(mdps, truths, strict=True):
-                found = approximation_error(
-                    mdp,
-                    policy,
-                    family,
-                    truth=truth,
-                    tolerance=tolerance,
-                    max_iterations=max_iterations,
-                )
-                uncertainty = np.nan if found.uncertainty is None else found.uncertainty
-                rows.append((found.error, uncertainty, found.learnt.converged))
-                advance(1, f"K = {k}, error {found.error:.1e}")
+        for (k, family), (mdp, truth) in cases:
+            found = approximation_error(
+                mdp,
+                policy,
+                family,
+                truth=truth,
+                tolerance=tolerance,
+                max_iterations=max_iterations,
+            )
+            uncertainty = np.nan if found.uncertainty is None else found.uncertainty
+            rows.append((found.error, uncertainty, found.learnt.converged))
+            advance(1, f"K = {k}, error {found.error:.1e}")
     table = np.array(rows, np.float64).reshape(len(ks), len(mdps), 3)
     errors, uncertainties, converged = np.moveaxis(table, (0, 1, 2), (2, 1, 0))
     exponent, standard_error = _slope(np.asarray(ks), errors)
@@ -269,11 +267,8 @@ def measure_decay(
 def _slope(ks: Int[np.ndarray, " n"], errors: Float[np.ndarray, "M n"]) -> tuple[float, float]:
     """The exponent a of errors ~ c_m K^-a and its standard error."""
     if not (errors > 0).all():
-        raise fail(
-            "least error",
-            float(errors.min()),
-            "errors that vanish have no rate: the statistics are closed",
-        )
+        right = "errors that vanish have no rate: the statistics are closed"
+        raise fail("least error", float(errors.min()), right)
     x, y = np.log(ks), np.log(errors)
     x, y = x - x.mean(), y - y.mean(axis=-1, keepdims=True)
     spread = len(errors) * np.sum(x**2)
