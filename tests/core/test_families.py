@@ -438,6 +438,7 @@ def test_whole_numbers_are_values_too(case: Case) -> None:
         )
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_the_number_of_levels_may_be_a_whole_float() -> None:
     assert eqx.tree_equal(Expectiles(3.0), Expectiles(3))  # type: ignore[arg-type]
     for taus in (None, 2.5):
