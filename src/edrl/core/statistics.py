@@ -197,6 +197,14 @@ class Statistics(eqx.Module):
         # Levels of the dtype of whole numbers would all be 0, silently.
         return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 
+    def __hash__(self) -> int:
+        """`jax.jit(family.impute)` asks for it. Arrays have no hash: their shapes stand for them.
+
+        Families are equal if their arrays are, so equal ones have equal hashes.
+        """
+        leaves, structure = jax.tree.flatten(self)
+        return hash((structure, *map(jnp.shape, leaves)))
+
     def __repr__(self) -> str:
         fields = (f"{f.name}={_brief(getattr(self, f.name))}" for f in dataclasses.fields(self))
         return f"{type(self).__name__}({', '.join(fields)})"
