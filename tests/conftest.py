@@ -1,11 +1,22 @@
 """Shared test settings."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Every annotation of these packages is checked at run time, shapes and dtypes included: of the
+# arguments and of what is returned, at each call (in a compiled function, at each trace). What was
+# imported before would stay unchecked; `test_shape_checks.py` sees to it that nothing was. As for
+# mypy, a whole number is a float.
+jaxtyping.install_import_hook(
+    ["edrl.core", "edrl.tabular", "edrl.theory", "edrl.deep"],
+    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+)
 
 # Most of the time goes into compiling. What one process has compiled, the other and the next run
 # need not.
@@ -39,3 +50,16 @@ def _precision(request: pytest.FixtureRequest) -> Iterator[None]:
     """Float64 where numerics are checked; elsewhere JAX's default, as users have it."""
     with jax.enable_x64(request.path.parent.name in _IN_FLOAT64):
         yield
+
+
+def pytest_runtest_setup() -> None:
+    """Of a list, one item is checked, a random one: let it be the same in each run."""
+    random.seed(0)
+
+
+@pytest.fixture
+def without_shape_checks() -> Iterator[None]:
+    """For tests of the errors that users see: what they hand in is wrong on purpose."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

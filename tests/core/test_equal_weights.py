@@ -242,6 +242,7 @@ def test_scipy_inside_compiled_and_mapped_functions(imputation, family):
         np.testing.assert_array_equal(np.reshape(other.atoms, batch.atoms.shape), batch.atoms)
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_errors_name_the_argument():
     with pytest.raises(ValueError, match=r"samples must be .* got 0"):
         EqualWeights(samples=0)

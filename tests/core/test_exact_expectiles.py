@@ -521,6 +521,7 @@ def test_values_are_expectiles_if_and_only_if_their_chords_are_convex(
     assert 50 < sum(verdicts) < len(verdicts) - 25
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_unknown_levels_are_refused() -> None:
     """The message names the argument, its value and the rules there are."""
     with pytest.raises(ValueError, match=r"rule must be one of .*midpoint.*pairs.*, got 'middle'"):

@@ -177,6 +177,26 @@ def test_families_are_data(case: Case) -> None:
     assert count == 1
 
 
+@every_family
+def test_methods_compile_on_their_own(case: Case) -> None:
+    """`jax.jit(family.method)`, for which equal families are one."""
+    family = case.family
+    assert hash(copy.deepcopy(family)) == hash(family)
+    mu = Particles(np.linspace(-1.0, 1.0, 7))
+    np.testing.assert_allclose(jax.jit(family.evaluate)(mu), family.evaluate(mu), rtol=1e-9)
+
+
+def test_compiled_methods_of_two_families_stay_apart() -> None:
+    """Levels of one shape have one hash; they are told apart by their numbers."""
+    mu = Particles([0.0, 1.0, 5.0])
+    for taus in ((0.1, 0.5), (0.2, 0.5)):
+        family = Expectiles(taus)
+        np.testing.assert_allclose(jax.jit(family.evaluate)(mu), family.evaluate(mu), rtol=1e-12)
+        compiled = jax.jit(lambda values, family=family: jax.jit(family.impute)(values).atoms)
+        values = np.array([-1.0, 2.0])
+        np.testing.assert_allclose(compiled(values), family.impute(values).atoms, rtol=1e-12)
+
+
 # What single families compute, against independent oracles.
 
 
@@ -438,6 +458,7 @@ def test_whole_numbers_are_values_too(case: Case) -> None:
         )
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_the_number_of_levels_may_be_a_whole_float() -> None:
     assert eqx.tree_equal(Expectiles(3.0), Expectiles(3))  # type: ignore[arg-type]
     for taus in (None, 2.5):

@@ -575,6 +575,7 @@ def test_equal_weights_and_shared_weights() -> None:
         ),
     ],
 )
+@pytest.mark.usefixtures("without_shape_checks")
 def test_bad_input_is_refused_by_name_and_value(make, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()

@@ -109,6 +109,7 @@ def test_breaches_are_named(family: edrl.Statistics, words: str) -> None:
         edrl.verify(family)
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_a_class_is_no_family() -> None:
     with pytest.raises(ValueError, match=r"family must be an object of edrl.Statistics"):
         edrl.verify(edrl.Expectiles)

@@ -374,6 +374,7 @@ def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert f"out is '{out}': {file} is a file: name a directory" in _printed(capsys)
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_a_config_that_cannot_be_read_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -525,6 +525,7 @@ def test_metrics_say_how_good_imputation_was(finished: Path) -> None:
         ({"envs": 10, "update_every": 4}, "must divide"),
     ],
 )
+@pytest.mark.usefixtures("without_shape_checks")
 def test_bad_settings_are_named(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Config(**settings)
@@ -545,6 +546,7 @@ def test_qr_dqn_acts_on_the_average_with_any_imputation() -> None:
         assert family.mean(values) == pytest.approx(1.5)
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_a_config_survives_its_file() -> None:
     assert isinstance(preset("minatar", steps=1e6).steps, int)
     config = preset("minatar", agent="qr-dqn", seed=3)
@@ -715,6 +717,7 @@ def test_a_support_that_does_not_hold_the_returns_is_said(tmp_path: Path) -> Non
     )  # warns of nothing
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_numbers_of_numpy_are_settings_too() -> None:
     config = Config(size=np.int64(5), gamma=np.float32(0.5), learning_rate=np.float64(1e-3))  # type: ignore[arg-type]
     assert Config.from_json(config.to_json()) == config

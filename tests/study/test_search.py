@@ -104,6 +104,7 @@ def test_below_random_the_better_value_is_still_better(tmp_path: Path) -> None:
         ({"games": ()}, "at least one"),
     ],
 )
+@pytest.mark.usefixtures("without_shape_checks")
 def test_mistakes_are_named_before_anything_runs(
     change: dict, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

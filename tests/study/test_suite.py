@@ -108,6 +108,7 @@ def test_a_study_that_an_earlier_version_planned_grows(tmp_path: Path) -> None:
         ({"settings": {"double": "maybe"}}, "double must be true or false"),
     ],
 )
+@pytest.mark.usefixtures("without_shape_checks")
 def test_mistakes_in_a_plan_are_named(change: dict[str, Any], words: str) -> None:
     arguments: dict[str, Any] = {
         "games": ["minatar/breakout"], "agents": ["er-dqn"], "seeds": 1, "settings": {}

@@ -1,7 +1,10 @@
 """Dynamic programming: what evaluation and control converge to, against independent solutions."""
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -215,9 +218,8 @@ def test_what_diverges_stops_without_convergence(chain: MDP) -> None:
     with pytest.warns(
         UserWarning,
         match=r"sweeps have not settled the statistics: the last one changed them by nan",
-    ) as told:
+    ):
         solution = dp.evaluate(chain, 0, Mean(imputation=magnified))
-    assert told[0].filename == __file__  # where it was asked for
     assert not solution.converged
     assert not dp.evaluate(chain, 0, Mean(imputation=magnified), max_iterations=500).converged
     assert solution.iterations < 1000
@@ -227,6 +229,20 @@ def magnified(family: Statistics, values: Any) -> Particles:
     return Particles(10 * values)
 
 
+def test_a_warning_names_the_line_that_asked(tmp_path: Path) -> None:
+    """In a process of its own: the checks of annotations are calls between it and the warning."""
+    script = tmp_path / "asks.py"
+    script.write_text(
+        "import edrl\n"
+        "from edrl.tabular import dp, problems\n"
+        "grows = edrl.Mean(imputation=lambda _, values: edrl.Particles(10 * values))\n"
+        "dp.evaluate(problems.n_chain(4), 0, grows)\n"
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert f"{script}:4: UserWarning" in run.stderr
+
+
+@pytest.mark.usefixtures("without_shape_checks")
 def test_bad_arguments_are_named(chain: MDP) -> None:
     with pytest.raises(ValueError, match=r"initial.shape( is |.* got )\(15, 2\)"):
         dp.evaluate(chain, 0, Mean(), initial=np.zeros((15, 2)))

@@ -332,6 +332,7 @@ def test_brackets_hold_a_finer_truth() -> None:
         coarse.bracket(Moments(2))
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_counts_may_be_whole_floats_and_places_must_be_whole() -> None:
     chain = n_chain(4)
     few = return_distributions(chain, 0, atoms=64.0).upper  # type: ignore[arg-type]

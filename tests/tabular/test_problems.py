@@ -278,6 +278,7 @@ def test_a_large_garnet_stays_sparse() -> None:
         (lambda: bimodal_chain(modes=[(0.5, 1.0)]), r"sum of probs\[6, 0\]( is |.* got )0.5"),
     ],
 )
+@pytest.mark.usefixtures("without_shape_checks")
 def test_parameters_outside_a_proof_are_refused(build: Any, message: str) -> None:
     """Each message names the parameter and its value."""
     with pytest.raises(ValueError, match=message):

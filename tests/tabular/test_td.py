@@ -514,6 +514,7 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
         ({"policy": 5}, r"policy\.actions"),
     ],
 )
+@pytest.mark.usefixtures("without_shape_checks")
 def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         td.learn(task(), Mean(), **{"steps": 10, **options})

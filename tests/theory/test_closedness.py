@@ -420,6 +420,7 @@ def test_results_are_readable() -> None:
         ),
     ],
 )
+@pytest.mark.usefixtures("without_shape_checks")
 def test_errors_name_what_is_wrong(call: Callable[[], Closedness], message: str) -> None:
     """Each message names the argument and its value."""
     with pytest.raises(ValueError, match=message):

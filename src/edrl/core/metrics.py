@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from edrl.core.check import fail
 from edrl.core.jit import jit

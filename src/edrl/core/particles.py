@@ -10,14 +10,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.jit import jit
 from edrl.core.precision import as_float, is_concrete
 from edrl.core.types import Array, Atoms, Float, Int, Key, Numbers
 
-Index = int | np.integer | slice | EllipsisType | None | Array
+Index = int | np.integer | slice | EllipsisType | None | Sequence[int] | Array
 
 
 class Particles(eqx.Module):
@@ -32,9 +32,7 @@ class Particles(eqx.Module):
     atoms: Float[Array, "*batch n"]
     probs: Float[Array, "*batch n"]
 
-    def __init__(
-        self, atoms: ArrayLike | Sequence[float], probs: ArrayLike | Sequence[float] | None = None
-    ):
+    def __init__(self, atoms: ArrayLike, probs: ArrayLike | None = None):
         points = as_float(atoms)
         if points.ndim == 0 or points.shape[-1] == 0:
             right = "atoms need a last axis with at least one atom, e.g. [0.0, 1.0]"

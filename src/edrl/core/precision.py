@@ -7,14 +7,14 @@ as long as they run.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from edrl.core.types import Array
 
@@ -27,7 +27,7 @@ def is_concrete(*arrays: object) -> bool:
     return not any(isinstance(array, Tracer) for array in arrays)
 
 
-def as_float(x: ArrayLike | Sequence[float]) -> Array:
+def as_float(x: ArrayLike) -> Array:
     """`x` as an array of floats. NumPy arrays and lists stay on the host, with all their digits."""
     if isinstance(x, jax.Array):
         return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)

@@ -19,6 +19,8 @@ from edrl.core.particles import Particles
 from edrl.core.types import (
     Array,
     AtomsLike,
+    BroadcastAtoms,
+    BroadcastValues,
     Float,
     Numbers,
     NumbersLike,
@@ -77,7 +79,7 @@ class Statistics(eqx.Module):
         """The statistics [..., K] of the distributions `mu [..., n]` (Definition 3.1)."""
 
     @abc.abstractmethod
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """A loss [...], the sum over k of L_k(values_k; target).
 
         It is affine in the target and minimised at `evaluate(target)`, as Section 3.4 asks for
@@ -108,7 +110,7 @@ class Statistics(eqx.Module):
         """
         return self.evaluate(self.impute(values)) - self.check_values(values)
 
-    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
+    def score(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
         """psi [..., K, n]: the derivative of L_k(values_k; delta_z) at each atom z, the
         M-estimator's score.
         """
@@ -178,7 +180,7 @@ class Statistics(eqx.Module):
         return jnp.asarray(outputs)
 
     def loss_on_outputs(
-        self, outputs: Float[Array, "*batch outputs"], target: Particles
+        self, outputs: Float[Array, "*#batch outputs"], target: Particles
     ) -> Numbers:
         """The loss as a function of raw outputs, where a family knows a numerically better form."""
         return self.loss(self.link(outputs), target)
@@ -194,6 +196,14 @@ class Statistics(eqx.Module):
             raise fail("values.shape", array.shape, right)
         # Levels of the dtype of whole numbers would all be 0, silently.
         return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+
+    def __hash__(self) -> int:
+        """`jax.jit(family.impute)` asks for it. Arrays have no hash: their shapes stand for them.
+
+        Families are equal if their arrays are, so equal ones have equal hashes.
+        """
+        leaves, structure = jax.tree.flatten(self)
+        return hash((structure, *map(jnp.shape, leaves)))
 
     def __repr__(self) -> str:
         fields = (f"{f.name}={_brief(getattr(self, f.name))}" for f in dataclasses.fields(self))

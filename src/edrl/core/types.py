@@ -1,14 +1,15 @@
 """Shapes that annotations name.
 
 Axes have the same names everywhere: `*batch` for any number of leading axes, `K` for statistics,
-`n` for atoms. Results are JAX arrays; arguments (`...Like`) may be NumPy arrays as well.
+`n` for atoms. Results are JAX arrays of floats; arguments (`...Like`) may be NumPy arrays and
+whole numbers as well. The test run checks every annotation (`tests/conftest.py`).
 """
 
 from typing import TypeAlias
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Bool, Float, Int, PRNGKeyArray, Real
 
 Array: TypeAlias = jax.Array | np.ndarray
 Key: TypeAlias = PRNGKeyArray
@@ -22,9 +23,13 @@ Scores: TypeAlias = Float[jax.Array, "*batch K n"]
 Atoms: TypeAlias = Float[jax.Array, "*batch n"]
 """Outcomes, or their probabilities."""
 
-NumbersLike: TypeAlias = Float[Array, "*batch"]
-ValuesLike: TypeAlias = Float[Array, "*batch K"]
-AtomsLike: TypeAlias = Float[Array, "*batch n"]
+NumbersLike: TypeAlias = Real[Array, "*batch"]
+ValuesLike: TypeAlias = Real[Array, "*batch K"]
+AtomsLike: TypeAlias = Real[Array, "*batch n"]
+BroadcastValues: TypeAlias = Real[Array, "*#batch K"]
+"""Values whose batch axes broadcast with those of the other arguments."""
+BroadcastAtoms: TypeAlias = Real[Array, "*#batch n"]
+"""Atoms whose batch axes broadcast with those of the other arguments."""
 Taus: TypeAlias = Float[Array, "*rows K"]
 """Levels of statistics: shared by all examples, or a row for each."""
 
@@ -33,11 +38,14 @@ __all__ = [
     "Atoms",
     "AtomsLike",
     "Bool",
+    "BroadcastAtoms",
+    "BroadcastValues",
     "Float",
     "Int",
     "Key",
     "Numbers",
     "NumbersLike",
+    "Real",
     "Scores",
     "Taus",
     "Values",

@@ -13,15 +13,18 @@ from jaxtyping import Shaped
 
 from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
-from edrl.core.types import Bool, Float, Int
+from edrl.core.types import Array, Bool, Float, Int, Real
 from edrl.tabular.rewards import KINDS, PARTICLES, ContinuousReward, ContinuousRewards
 
 T = TypeVar("T")
 
-Reward: TypeAlias = float | Particles | ContinuousReward
+Number: TypeAlias = float | np.number | Real[Array, ""]
+"""A number of any library."""
+
+Reward: TypeAlias = Number | Particles | ContinuousReward
 """The reward of one transition: a number, a discrete distribution, or a continuous one."""
 
-Transition: TypeAlias = tuple[float, int, Reward]
+Transition: TypeAlias = tuple[Number, int | np.integer, Reward]
 """(probability, next state, reward)."""
 
 Transitions: TypeAlias = Iterable[Transition]
@@ -286,7 +289,8 @@ def _check_dense(rewards: tuple[int, ...], dense: tuple[int, ...], note: str) ->
         raise fail("rewards.shape", rewards, f"it must be {dense[:2]} or {dense}{note}")
 
 
-_Rows: TypeAlias = dict[tuple[int, int], list[Transition]]  # of each state and action
+_Checked: TypeAlias = tuple[Number, int, float | Particles | ContinuousReward]
+_Rows: TypeAlias = dict[tuple[int, int], list[_Checked]]  # of each state and action
 
 
 def lists_to_arrays(
@@ -356,9 +360,9 @@ def _items(indexed: Mapping[int, T] | Sequence[T]) -> Iterable[tuple[int, T]]:
     return [(check_count("state or action", index, 0), value) for index, value in indexed.items()]
 
 
-def _merged(x: int, a: int, listed: Transitions) -> list[Transition]:
+def _merged(x: int, a: int, listed: Transitions) -> list[_Checked]:
     """The transitions of (x, a); equal ones are added up, impossible ones left out."""
-    merged: dict[tuple[int, int | float | ContinuousReward], Transition] = {}
+    merged: dict[tuple[int, int | float | ContinuousReward], _Checked] = {}
     for entry in listed:
         probability, successor, reward = _checked_entry(x, a, entry)
         if probability > 0:
@@ -368,7 +372,7 @@ def _merged(x: int, a: int, listed: Transitions) -> list[Transition]:
     return list(merged.values())
 
 
-def _checked_entry(x: int, a: int, entry: object) -> Transition:
+def _checked_entry(x: int, a: int, entry: object) -> _Checked:
     """The entry of state x and action a, if it is right; an impossible one may lead anywhere."""
 
     def refuse(got: object, right: str) -> ValueError:

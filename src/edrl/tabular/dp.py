@@ -15,7 +15,7 @@ from edrl.core.particles import Particles
 from edrl.core.precision import in_float64, is_concrete
 from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
-from edrl.core.types import Bool, Float, Int, Values
+from edrl.core.types import Bool, Float, Int, ValuesLike
 from edrl.tabular.bellman import check_values, sweep
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
@@ -53,7 +53,7 @@ class Solution:
 @in_float64
 def greedy_policy(
     family: Statistics,
-    values: Values,
+    values: ValuesLike,
     risk: RiskMeasure | None = None,
     epsilon: float | jax.Array = 0.0,
 ) -> Policy:

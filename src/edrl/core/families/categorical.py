@@ -21,6 +21,7 @@ from edrl.core.statistics import Imputation, Statistics, check_samples, expect
 from edrl.core.types import (
     Array,
     AtomsLike,
+    BroadcastValues,
     Float,
     Numbers,
     NumbersLike,
@@ -81,7 +82,7 @@ class Categorical(Statistics):
         return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
 
     @jit
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """The expected squared distance of each value to h(Z): up to a constant, the squared Cramér
         distance.
         """
@@ -126,7 +127,7 @@ class Categorical(Statistics):
         return self.from_probabilities(jax.nn.softmax(jnp.asarray(outputs), axis=-1))
 
     def loss_on_outputs(
-        self, outputs: Float[Array, "*batch outputs"], target: Particles
+        self, outputs: Float[Array, "*#batch outputs"], target: Particles
     ) -> Numbers:
         """C51's cross-entropy to the projected target: affine in it, and minimised where `loss` is."""
         wanted = self.probabilities(self.evaluate(target))

@@ -16,7 +16,16 @@ from edrl.core.imputation.exact_expectiles import NEAR_HALF, Rule, impute_expect
 from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect_with_score
-from edrl.core.types import AtomsLike, Numbers, NumbersLike, Scores, Taus, Values, ValuesLike
+from edrl.core.types import (
+    BroadcastAtoms,
+    BroadcastValues,
+    Numbers,
+    NumbersLike,
+    Scores,
+    Taus,
+    Values,
+    ValuesLike,
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ class Expectiles(LevelStatistics):
         )
 
     @jit
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """ER of Definition 3.3, summed over the taus; its gradient is the one of Algorithm 2."""
         values, target = self.check_values(values), check_samples(target)
         error = target.atoms[..., None, :] - values[..., :, None]
@@ -120,7 +129,7 @@ class Expectiles(LevelStatistics):
             return self.impute(values).mean()
         return self.check_values(values)[..., self.mean_at]
 
-    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
+    def score(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
         """The derivative of ER in the value: Equation (7)."""
         error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
         taus = column(self.taus, error.dtype)

@@ -16,7 +16,8 @@ from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
 from edrl.core.types import Array, Taus, Values, ValuesLike
 
-TausLike: TypeAlias = int | Sequence[float] | Array
+TausLike: TypeAlias = int | np.integer | Sequence[float] | Array
+"""Levels, or their number."""
 
 
 def midpoints(k: int) -> tuple[float, ...]:

@@ -11,7 +11,15 @@ from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect
-from edrl.core.types import AtomsLike, Numbers, Scores, Values, ValuesLike
+from edrl.core.types import (
+    BroadcastAtoms,
+    BroadcastValues,
+    Int,
+    Numbers,
+    Scores,
+    Values,
+    ValuesLike,
+)
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
@@ -27,7 +35,7 @@ class MEstimator(Statistics):
     imputation: Imputation = eqx.field(static=True, default=MaximumEntropy(), kw_only=True)
 
     @abc.abstractmethod
-    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
+    def score(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
         """psi_k(values_k; z), [..., K, n]."""
 
     @jit
@@ -41,7 +49,7 @@ class MEstimator(Statistics):
         high = jnp.max(jnp.where(real, mu.atoms, -jnp.inf), axis=-1, keepdims=True)
         shape = (*mu.shape, self.size)
 
-        def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        def halve(_: Int[jax.Array, ""], bracket: tuple[Values, Values]) -> tuple[Values, Values]:
             low, high = bracket
             middle = low + (high - low) / 2
             # A score may overflow far away, where an atom without weight must not count.
@@ -58,7 +66,7 @@ class MEstimator(Statistics):
         return jnp.asarray(values)
 
     @jit
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """The score's integral from z to the value (32-point Gauss), with the score itself as its
         gradient.
         """
@@ -68,7 +76,7 @@ class MEstimator(Statistics):
         slope = jax.lax.stop_gradient(self.score(values, target.atoms))
         return expect(target, area + slope * (values - fixed)[..., :, None])
 
-    def _integral(self, values: jax.Array, atoms: AtomsLike) -> Scores:
+    def _integral(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
         """The integral of the score from each atom to each value."""
         q, z = values[..., None, :], jnp.asarray(atoms)[..., :, None]  # [..., n, K]
         nodes = jnp.asarray((_NODES + 1) / 2, values.dtype)[:, None, None]

@@ -17,6 +17,7 @@ from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect
 from edrl.core.types import (
     AtomsLike,
+    BroadcastValues,
     Float,
     Numbers,
     NumbersLike,
@@ -64,7 +65,7 @@ class Moments(Statistics):
         return jnp.sum(self.features(mu.atoms) * mu.probs[..., None, :], axis=-1)
 
     @jit
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """The expected squared distance of each value to Z^k."""
         values, target = self.check_values(values), check_samples(target).settled()
         return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
@@ -110,7 +111,7 @@ class Mean(Statistics):
         return check_samples(mu).mean()[..., None]
 
     @jit
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """Half the expected squared distance of the value to Z: ER of Definition 3.3 at 1/2."""
         values, target = self.check_values(values), check_samples(target)
         return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2 / 2)

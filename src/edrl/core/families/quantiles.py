@@ -19,7 +19,8 @@ from edrl.core.particles import Particles, level_rounding
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect, expect_with_score
 from edrl.core.types import (
     Array,
-    AtomsLike,
+    BroadcastAtoms,
+    BroadcastValues,
     Float,
     Numbers,
     NumbersLike,
@@ -57,7 +58,7 @@ class Quantiles(LevelStatistics):
         return check_samples(mu).quantile(self.taus)
 
     @jit
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """QR of Equation (4), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
         error = target.atoms[..., None, :] - values[..., :, None]
@@ -134,7 +135,7 @@ class HuberQuantiles(LevelStatistics):
         return jnp.where(digits, origin + balanced, mu.quantile(taus))
 
     @jit
-    def loss(self, values: ValuesLike, target: Particles) -> Numbers:
+    def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """The asymmetric Huber loss of Equation (11), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
         error = target.atoms[..., None, :] - values[..., :, None]
@@ -153,7 +154,7 @@ class HuberQuantiles(LevelStatistics):
             return jnp.mean(self.check_values(values), axis=-1)
         return self.impute(values).mean()
 
-    def score(self, values: ValuesLike, atoms: AtomsLike) -> Scores:
+    def score(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
         """The derivative of the loss in the value: the error capped at kappa, weighted by its side."""
         error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
         taus = column(self.taus, error.dtype)

@@ -19,9 +19,10 @@ from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
-from edrl.core.types import Bool, Float, ValuesLike
+from edrl.core.types import Array, Bool, Float, ValuesLike
 
 Method: TypeAlias = Literal["root", "minimize"]
+Leaf: TypeAlias = Array | float  # of a family, such as its levels and the width of a Huber loss
 Solved: TypeAlias = tuple[Float[np.ndarray, "rows N"], Bool[np.ndarray, " rows"]]
 Spread: TypeAlias = Callable[[Callable[[np.ndarray], Solved], np.ndarray], list[Solved]]
 """Calls a function on parts of the rows [rows, K], in several processes say, and lists what it
@@ -48,7 +49,7 @@ class _Scipy:
         count = _count(values.shape[-1], method, self.samples)
         leaves, structure = jax.tree.flatten(family)
 
-        def solve(values: np.ndarray, *leaves: np.ndarray) -> np.ndarray:
+        def solve(values: np.ndarray, *leaves: Leaf) -> np.ndarray:
             host = jax.tree.unflatten(structure, leaves)
             found, _ = solve_rows(host, values, method, self.samples, self.spread)
             return found.astype(values.dtype)
@@ -157,7 +158,7 @@ def _on_host(
     solve: Callable[..., np.ndarray],
     shape: tuple[int, ...],
     values: jax.Array,
-    leaves: list[jax.Array],
+    leaves: list[Leaf],
 ) -> jax.Array:
     """A callback from a trace.
 
