@@ -37,6 +37,7 @@ def config_of(agent: str, env: str, seed: int, **settings: Any) -> Config:
         "steps": STEPS,
         "evaluate_every": 100,
         "log_every": 100,
+        "rollout": 0,
     }
     return preset("quick", **{**own, **settings})
 

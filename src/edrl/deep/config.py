@@ -213,11 +213,13 @@ class Config:
     def agent_settings(self) -> Changes:
         """All settings but those in which runs of one agent may differ.
 
-        A size that is not given is the agent's.
+        A size that is not given is the agent's. A schedule over all steps is none of its own.
         """
         names = sorted(set(SETTINGS) - set(RUNS_OWN))
         settings = {name: getattr(self, name) for name in names}
         settings["size"] = self.size or own_size(self.agent)
+        if self.schedule_steps == self.steps:
+            settings["schedule_steps"] = None
         return tuple(settings.items())
 
     def family(self) -> Statistics:

@@ -6,7 +6,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
-from edrl.deep.calibration import Calibration
+from edrl.deep.calibration import CALIBRATION, Calibration
 from edrl.report import aggregates
 from edrl.study.results import Study, mean_and_error
 from edrl.study.runs import Key, RunResult
@@ -172,9 +172,11 @@ def _by_game(study: Study) -> Table:
 
 def calibration(runs: Iterable[tuple[Key, Calibration | None]]) -> Table:
     """Learnt distributions beside the returns that followed, a row for each run that has them."""
-    columns = ("agent", "env", "seed", *(field.name for field in dataclasses.fields(Calibration)))
-    rows = [(*key, *dataclasses.astuple(found)) for key, found in runs if found is not None]
-    return from_rows(columns, rows)
+    rows = []
+    for key, found in runs:
+        if found is not None:
+            rows.append((*key, *(getattr(found, name) for name in CALIBRATION[1:])))
+    return from_rows(("agent", "env", "seed", *CALIBRATION[1:]), rows)
 
 
 def _speed(study: Study) -> Table:
