@@ -283,7 +283,7 @@ def test_constant_step_sizes_forget_and_decaying_ones_average() -> None:
     """
     last = learn(Mean(), 400, step_size=1.0, decay=0.0).final()[0, :, 2, 0, 0]
     assert np.isin(last, [0.0, 1.0]).all()
-    learnt = learn(Mean(), 400, step_size=0.5, decay=1.0)
+    learnt = learn(Mean(), 400, step_size=1.0, decay=1.0)
     mean, count = learnt.final()[0, :, 2, 0, 0], learnt.visits[0, :, 2, 0]
     paid = mean * count
     np.testing.assert_allclose(paid, np.round(paid), atol=1e-9)
