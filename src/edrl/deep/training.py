@@ -1,10 +1,7 @@
 """Training: a run from its beginning, or from a checkpoint, to its end."""
 
-import contextlib
 import dataclasses
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +11,7 @@ from edrl.deep import checkpoint
 from edrl.deep.agents import Agent
 from edrl.deep.callbacks import Callback
 from edrl.deep.config import Config, read_config
+from edrl.deep.interruption import until_interrupted
 from edrl.deep.replay import Replay
 from edrl.deep.run import Run
 
@@ -114,7 +112,7 @@ def _load(run: Run, older: bool) -> None:
 
 
 def _to_the_end(run: Run) -> Run:
-    with _until_interrupted() as interrupted:
+    with until_interrupted() as interrupted:
         run.interrupted = interrupted
         run.tell("on_begin")
         try:
@@ -128,26 +126,3 @@ def _to_the_end(run: Run) -> Run:
         finally:
             run.tell("on_end")
     return run
-
-
-@contextlib.contextmanager
-def _until_interrupted() -> Iterator[Callable[[], int]]:
-    """Notice Ctrl-C, and a system's wish to end a process, between two steps.
-
-    Yields what tells the signal that came, or 0.
-    """
-    noticed: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: 0  # signals are not this thread's: whoever runs it decides when it stops
-        return
-
-    def notice(number: int, _: object) -> None:
-        noticed.append(number)
-
-    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: noticed[0] if noticed else 0
-    finally:
-        for number, handler in before.items():
-            # None: it was not set by Python.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
