@@ -383,7 +383,11 @@ def test_a_config_that_cannot_be_read_is_named(
     assert "no config.json" in _printed(capsys)
     for text, words in (
         ("{", "config.json cannot be read"),
-        ('{"steps": "many"}', "steps must be a whole number of at least 1, got 'many'"),
+        ('{"steps": 5}', "config must have a setting 'agent', got ['steps']"),
+        (
+            SMALL.to_json().replace('"steps": 150', '"steps": "many"'),
+            "steps must be a whole number of at least 1, got 'many'",
+        ),
     ):
         (tmp_path / "config.json").write_text(text)
         assert Evaluate(tmp_path)() == 2

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import tyro
@@ -44,6 +45,8 @@ class Play:
     smaller."""
     seed: int = 1_000_000
     """The seed of the environment and of random actions. The same seed plays the same episode."""
+    older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Take the checkpoint before the last one if the last one is damaged."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
@@ -52,7 +55,7 @@ class Play:
             check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
-            steps, score = self._film(load(self.run))
+            steps, score = self._film(load(self.run, older=self.older))
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2

@@ -1,6 +1,7 @@
 """Trained agents, as checkpoints hold them."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,17 +58,20 @@ def load(
     family: Statistics | None = None,
     env: "EnvironmentLike | None" = None,
     replay: type[Replay] = Replay,
+    older: bool = False,
 ) -> Trained:
     """The agent of a run's last checkpoint, ready to play; nothing in the run is changed.
 
     What was passed to `train` beside the config is passed again.
+
+    Args:
+        older: if the last checkpoint is damaged, take the one before.
     """
     out = Path(out)
-    found = checkpoint.found(out)
-    if not found:
+    if not checkpoint.found(out):
         raise fail("run", str(out), "there is no run with a checkpoint in it")
     config = read_config(out)
-    kept = checkpoint.load(found[0], replay=False)
+    _, kept = checkpoint.first_usable(out, partial(checkpoint.load, replay=False), older)
     source = EnvironmentSource(config.env if env is None else env, config.sticky)
     environment = source.with_seed(0)
     passed = passed_beside(
@@ -83,4 +87,13 @@ def load(
         built, optimiser_for(config, built), jax.random.key(0), target_network=not config.rollout
     )
     learner = from_arrays({"learner": learner}, kept.arrays)["learner"]
+    _check_finite(out, learner.acting)
     return Trained(config, built, learner.acting, kept.step)
+
+
+def _check_finite(out: Path, parameters: Parameters) -> None:
+    """A network of NaNs would play its first action, and expect nan."""
+    for leaf in jax.tree.leaves(parameters):
+        if not np.isfinite(leaf).all():
+            right = "its network holds numbers that are not finite: learning has diverged"
+            raise fail("run", str(out), f"{right}, and there is nothing to play with")

@@ -96,19 +96,9 @@ def go_on(run: Run, *, older: bool = False) -> Run:
 
 def _load(run: Run, older: bool) -> None:
     found = checkpoint.found(run.out)
-    for number, path in enumerate(found):
-        try:
-            run.load(path)
-        except checkpoint.CheckpointError as error:
-            if number + 1 == len(found):
-                raise
-            if not older:
-                advice = "Resume with `older` to go on from the one before"
-                raise checkpoint.CheckpointError(f"{error}. {advice}") from error
-            continue
-        for damaged in found[:number]:
-            checkpoint.discard(damaged)
-        return
+    used, _ = checkpoint.first_usable(run.out, run.load, older)
+    for damaged in found[: found.index(used)]:
+        checkpoint.discard(damaged)
 
 
 def _to_the_end(run: Run) -> Run:

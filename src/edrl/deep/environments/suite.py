@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_seed, fail
 from edrl.deep.environments import atari, minatar
 from edrl.deep.environments.environment import Environment
 
@@ -112,7 +112,7 @@ def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Envi
         seed: of the environment's random numbers.
         sticky: whether an Atari game repeats the last action with probability 0.25.
     """
-    seed = check_count("seed", seed, 0)
+    seed = check_seed("seed", seed)
     suite, name = _find(env) if isinstance(env, str) else (None, "")
     if suite is None:
         return _make_gymnasium(env, seed, sticky)
