@@ -318,7 +318,7 @@ def test_statistics_of_ones_own_by_name(
     config = dataclasses.replace(SMALL, agent="mine:three", size=None)
     assert config.variant.label == "three"
     assert Train(config=config, out=tmp_path / "run")() == 0
-    assert Evaluate(tmp_path / "run", episodes=1)() == 0
+    assert Evaluate(tmp_path / "run", episodes=1, trust=True)() == 0
     assert "mine:three on minatar/breakout" in _printed(capsys)
     assert dataclasses.replace(SMALL, agent="mine:Evenly").family() == Quantiles(3)
     for agent, size, words in (

@@ -40,13 +40,16 @@ class Evaluate:
     """The seed of the environment and of random actions. The same seed plays the same episodes."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Take the checkpoint before the last one if the last one is damaged."""
+    trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Import the modules that the run names as MODULE:NAME. That runs their code: only for a run
+    that you know."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
         console = Console()
         try:
             check_count("episodes", self.episodes, 1)
-            loaded = load(self.run, older=self.older)
+            loaded = load(self.run, older=self.older, trust=self.trust)
             played, returns = Played(), Returns(loaded.config.gamma)
             stopped = self._play(loaded, played, returns)
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:

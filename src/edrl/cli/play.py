@@ -47,6 +47,9 @@ class Play:
     """The seed of the environment and of random actions. The same seed plays the same episode."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Take the checkpoint before the last one if the last one is damaged."""
+    trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Import the modules that the run names as MODULE:NAME. That runs their code: only for a run
+    that you know."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
@@ -55,7 +58,7 @@ class Play:
             check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
-            steps, score = self._film(load(self.run, older=self.older))
+            steps, score = self._film(load(self.run, older=self.older, trust=self.trust))
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2

@@ -209,6 +209,11 @@ class Config:
         """The agent's name: its base and what was changed for it."""
         return Variant(self.agent, tuple((name, getattr(self, name)) for name in self.changed))
 
+    def names_of_code(self, env: object = None, agent: object = None) -> list[str]:
+        """What may be MODULE:NAME and is imported then; `env` and `agent` replace their own."""
+        names = {self.env: env, self.agent: agent, self.imputation or "": None}
+        return [name for name, replaced in names.items() if replaced is None]
+
     @property
     def agent_settings(self) -> Changes:
         """All settings but those in which runs of one agent may differ.

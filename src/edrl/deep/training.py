@@ -12,6 +12,7 @@ from edrl.deep.agents import Agent
 from edrl.deep.callbacks import Callback
 from edrl.deep.config import Config, read_config
 from edrl.deep.interruption import until_interrupted
+from edrl.deep.objects import check_trusted
 from edrl.deep.replay import Replay
 from edrl.deep.run import Run
 
@@ -54,18 +55,21 @@ def resume(
     replay: type[Replay] = Replay,
     callbacks: Sequence[Callback] = (),
     older: bool = False,
+    trust: bool = False,
     steps: int | None = None,
 ) -> Run:
     """Go on with a run from its last checkpoint; what was passed to `train` is passed again.
 
     Args:
         older: if the last checkpoint is damaged, go on from the one before.
+        trust: whether modules that the run's config names as MODULE:NAME may be imported.
         steps: train for more steps than were planned.
     """
     out = Path(out)
     if not checkpoint.found(out):
         raise fail("out", str(out), "there is no run with a checkpoint in it")
     config = lengthened(read_config(out), steps)
+    check_trusted(str(out), config.names_of_code(env, agent), trust)
     run = Run(config, out, agent=agent, family=family, env=env, replay=replay, callbacks=callbacks)
     return go_on(run, older=older)
 
