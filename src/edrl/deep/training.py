@@ -1,7 +1,9 @@
 """Training: a run from its beginning, or from a checkpoint, to its end."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import errno
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,16 +88,36 @@ def lengthened(config: Config, steps: int | None) -> Config:
 
 def begin(run: Run) -> Run:
     """Train a run from its beginning."""
-    run.begin()
-    return _to_the_end(run)
+    with _full_disk_explained(run.out):
+        run.begin()
+        return _to_the_end(run)
 
 
 def go_on(run: Run, *, older: bool = False) -> Run:
     """Train a run from its last checkpoint, or if that is damaged and `older` from one before."""
-    _load(run, older)
-    if not run.finished:
-        run.note_resumption()
-    return _to_the_end(run)
+    with _full_disk_explained(run.out):
+        _load(run, older)
+        if not run.finished:
+            run.note_resumption()
+        return _to_the_end(run)
+
+
+@contextlib.contextmanager
+def _full_disk_explained(out: Path) -> Iterator[None]:
+    """Say which run it was, what is safe and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        found = checkpoint.found(out)
+        safe = "nothing of it had been saved: begin it again"
+        if found:
+            step = int(found[0].name.rpartition("-")[2])
+            safe = f"its last checkpoint, of step {step:,}, is safe: go on with edrl train --resume"
+            safe = f"{safe} {out}"
+        text = f"the disk is full ({error.strerror}) while the run {out} is written; {safe}"
+        raise OSError(error.errno, f"{text}, once there is room") from error
 
 
 def _load(run: Run, older: bool) -> None:

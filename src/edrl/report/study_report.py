@@ -49,6 +49,7 @@ def write_report(directories: Sequence[Path], out: Path, trust: bool = False) ->
     if (out / "claims.json").exists() and (out / "index.html").exists():
         right = "the page of `edrl reproduce` lies in it: name another directory"
         raise fail("out", str(out), right)
+    page.check_no_foreign_page(out)
     study = read_study(directories)
     for env in study.games if trust else ():
         import_suite(env)
