@@ -12,7 +12,10 @@ import pytest
 from tests.damage import command
 from tests.deep.probes import Probe
 
+from edrl.cli.play import return_axis, steps_per_second
+from edrl.core.particles import Particles
 from edrl.deep import Config, train
+from edrl.deep.environments import make
 from edrl.report.page import check_no_foreign_page, document
 
 SMALL: dict[str, Any] = {
@@ -97,3 +100,11 @@ def test_people_write_steps_and_agents_as_they_speak(tmp_path: Path) -> None:
     status, printed = command("suite", *given, *settings)
     assert status == 0
     assert "1,000,000 agent steps" in printed
+
+
+def test_films_have_one_axis_and_the_environments_pace() -> None:
+    near, far = Particles(np.array([[0.0, 1.0]])), Particles(np.array([[0.0, 9.0]]))
+    assert return_axis([near, far]) == return_axis([far, near])
+    assert return_axis([near, far])[1] > 8.9
+    assert steps_per_second(make("CartPole-v1", seed=0)) == 50.0
+    assert steps_per_second(make("minatar/breakout", seed=0)) == 15.0

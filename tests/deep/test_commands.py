@@ -15,7 +15,7 @@ from PIL import Image
 from edrl import Quantiles, __version__, cli
 from edrl.cli import film
 from edrl.cli.evaluate import Evaluate
-from edrl.cli.play import Play, picture
+from edrl.cli.play import Play, picture, return_axis
 from edrl.cli.train import Train
 from edrl.core.particles import Particles
 from edrl.deep.calibration import Returns
@@ -149,7 +149,7 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
     game = np.zeros((10, 10, 3), np.uint8)
     game[0] = (10, 200, 30)
     returns = Particles(np.array([[0.0, 1.0], [0.5, 2.0]]), np.full((2, 2), 0.5))
-    pixels = picture(game, returns, ("left", "right"), 1, 3.0)
+    pixels = picture(game, returns, 1, 3.0, ("left", "right"), return_axis([returns]))
     assert pixels.dtype == np.uint8
     assert pixels.shape[0] == 320
     assert pixels[5, 100].tolist() == [10, 200, 30]

@@ -102,6 +102,12 @@ class Gymnasium:
             raise ImportError(f"{self.name} cannot be drawn: {error}") from error
         return read_picture(self.name, picture)
 
+    @property
+    def steps_per_second(self) -> float:
+        """The pace at which the environment is meant to be watched."""
+        pace = self._env.metadata.get("render_fps")
+        return float(pace) if isinstance(pace, int | float) and pace > 0 else 15.0
+
     def save(self) -> dict[str, np.ndarray]:
         """The number of episodes begun, from which the seeds of the next ones follow."""
         return {"name": text_to_array(self.name), "episodes": np.array(self._episodes)}
