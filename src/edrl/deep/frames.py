@@ -37,7 +37,7 @@ def successor(
 
 
 def _check_frame(
-    frame: Shaped[np.ndarray, "*frame"], frames: Shaped[np.ndarray, "lane stack *frame"]
+    frame: Shaped[np.ndarray, "..."], frames: Shaped[np.ndarray, "lane stack *frame"]
 ) -> None:
     """NumPy would repeat a frame of another shape, and cut numbers that do not fit into bytes."""
     if frame.shape == frames.shape[2:] and np.can_cast(frame.dtype, frames.dtype, "same_kind"):

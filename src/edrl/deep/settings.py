@@ -37,8 +37,7 @@ class Count:
     def check(self, name: str, value: Value) -> Value:
         if value is None and self.optional:
             return None
-        # This refuses what is no number.
-        return check_count(name, cast("int", value), self.least, self.most)
+        return check_count(name, value, self.least, self.most)
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Seed:
     """A seed."""
 
     def check(self, name: str, value: Value) -> Value:
-        return check_seed(name, cast("int", value))
+        return check_seed(name, value)
 
 
 @dataclass(frozen=True)
