@@ -15,7 +15,7 @@ from PIL import Image
 from edrl import Quantiles, __version__, cli
 from edrl.cli import film
 from edrl.cli.evaluate import Evaluate
-from edrl.cli.play import Play, picture
+from edrl.cli.play import Play, picture, return_axis
 from edrl.cli.train import Train
 from edrl.core.particles import Particles
 from edrl.deep.calibration import Returns
@@ -149,7 +149,7 @@ def test_a_picture_shows_the_game_beside_the_returns() -> None:
     game = np.zeros((10, 10, 3), np.uint8)
     game[0] = (10, 200, 30)
     returns = Particles(np.array([[0.0, 1.0], [0.5, 2.0]]), np.full((2, 2), 0.5))
-    pixels = picture(game, returns, ("left", "right"), 1, 3.0)
+    pixels = picture(game, returns, 1, 3.0, ("left", "right"), return_axis([returns]))
     assert pixels.dtype == np.uint8
     assert pixels.shape[0] == 320
     assert pixels[5, 100].tolist() == [10, 200, 30]
@@ -318,7 +318,7 @@ def test_statistics_of_ones_own_by_name(
     config = dataclasses.replace(SMALL, agent="mine:three", size=None)
     assert config.variant.label == "three"
     assert Train(config=config, out=tmp_path / "run")() == 0
-    assert Evaluate(tmp_path / "run", episodes=1)() == 0
+    assert Evaluate(tmp_path / "run", episodes=1, trust=True)() == 0
     assert "mine:three on minatar/breakout" in _printed(capsys)
     assert dataclasses.replace(SMALL, agent="mine:Evenly").family() == Quantiles(3)
     for agent, size, words in (
@@ -383,7 +383,11 @@ def test_a_config_that_cannot_be_read_is_named(
     assert "no config.json" in _printed(capsys)
     for text, words in (
         ("{", "config.json cannot be read"),
-        ('{"steps": "many"}', "steps must be a whole number of at least 1, got 'many'"),
+        ('{"steps": 5}', "config must have a setting 'agent', got ['steps']"),
+        (
+            SMALL.to_json().replace('"steps": 150', '"steps": "many"'),
+            "steps must be a whole number of at least 1, got 'many'",
+        ),
     ):
         (tmp_path / "config.json").write_text(text)
         assert Evaluate(tmp_path)() == 2

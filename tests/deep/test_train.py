@@ -698,9 +698,7 @@ def test_a_trained_agent_is_loaded_without_touching_its_run(tmp_path: Path) -> N
     observations = np.array([[-1.0], [1.0]], np.float32)
     expected = run.agent.returns(run.state.learner.online, observations, jax.random.key(0))
     np.testing.assert_allclose(trained.returns(observations).atoms, expected.atoms, rtol=1e-5)
-    np.testing.assert_array_equal(
-        trained.greedy(observations), np.asarray(expected.mean()).argmax(-1)
-    )
+    np.testing.assert_array_equal(trained.act(observations), np.asarray(expected.mean()).argmax(-1))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
     with pytest.raises(ValueError, match=r"family is None: .*trained with family=Expectiles"):
         load(tmp_path / "run", env=Probe("both"))

@@ -12,9 +12,9 @@ from tests.report.test_page import Collector
 
 from edrl import cli
 from edrl.cli.report import Report
-from edrl.deep import checkpoint
 from edrl.deep.calibration import CALIBRATION
 from edrl.deep.config import Config, preset
+from edrl.deep.manifest import VERSION, Manifest
 from edrl.report import study_figures, style
 from edrl.report.result_tables import measure
 from edrl.report.study_report import write_report
@@ -442,9 +442,9 @@ def test_a_run_that_is_shorter_than_what_it_logs_can_be_finished(tmp_path: Path)
     )
     assert read_study([run]).unfinished
     (run / f"checkpoint-{STEPS:012d}").mkdir()
-    (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text(
-        json.dumps({"version": checkpoint.VERSION, "step": STEPS, "finished": True})
-    )
+    identity = {"settings": {}, "passed": {}}
+    manifest = Manifest(VERSION, STEPS, True, identity, {"arrays.npz": ""}, {})
+    (run / f"checkpoint-{STEPS:012d}" / "manifest.json").write_text(manifest.to_json())
     assert not read_study([run]).unfinished
 
 

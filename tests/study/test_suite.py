@@ -420,7 +420,7 @@ def test_time_is_counted_though_a_row_was_cut_short(tmp_path: Path) -> None:
     (run,) = write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", settings))
     work(tmp_path, run.name)
     timing = tmp_path / run.name / "timing.csv"
-    for cut in ("1", "1\n", "100,1220000,33.1\n", "100,seconds\n"):
+    for cut in ("1", "1\n", "100,1220000,33.1\n", "100,\n"):
         timing.write_text(f"step,seconds\n50,2.5\n{cut}")
         assert seconds_spent(tmp_path / run.name) == 2.5
     timing.write_text("step,seconds\n50,2.5\n1")

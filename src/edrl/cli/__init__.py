@@ -1,6 +1,7 @@
 """The `edrl` command: `edrl NAME` is the class Name in cli/name.py, imported when asked for."""
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ _ABOUT = (
 
 def main() -> None:
     """Entry point of the command."""
+    _print_whatever_the_locale()
     with _reader_may_leave():
         if sys.argv[1:] == ["--version"]:
             print(f"edrl {__version__}")
@@ -57,6 +59,13 @@ def _command(arguments: list[str]) -> Callable[[], int]:
     command = getattr(importlib.import_module(f"edrl.cli.{name}"), name.capitalize())
     parsed: Callable[[], int] = tyro.cli(command, prog=f"edrl {name}", args=arguments[1:])
     return parsed
+
+
+def _print_whatever_the_locale() -> None:
+    """A name or a sign that a terminal's encoding lacks is shown as a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 @dataclass(frozen=True)

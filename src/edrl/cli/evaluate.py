@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import tyro
@@ -37,13 +38,18 @@ class Evaluate:
     """How many episodes are played. More of them make the interval of the mean narrower."""
     seed: int = 1_000_000
     """The seed of the environment and of random actions. The same seed plays the same episodes."""
+    older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Take the checkpoint before the last one if the last one is damaged."""
+    trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Import the modules that the run names as MODULE:NAME. That runs their code: only for a run
+    that you know."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
         console = Console()
         try:
             check_count("episodes", self.episodes, 1)
-            loaded = load(self.run)
+            loaded = load(self.run, older=self.older, trust=self.trust)
             played, returns = Played(), Returns(loaded.config.gamma)
             stopped = self._play(loaded, played, returns)
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:

@@ -1,25 +1,34 @@
 """`edrl play`: the game, and beside it the live return distribution of each action."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
+from rich.progress import track
 from rich.text import Text
 
 from edrl.cli.film import check_film, write_film
 from edrl.core.check import check_count
 from edrl.core.particles import Particles
 from edrl.deep import checkpoint
-from edrl.deep.environments import make
+from edrl.deep.environments import Environment, make
 from edrl.deep.play import Actors
 from edrl.deep.trained import Trained, load
 from edrl.report import style
 from edrl.report.return_pictures import ACTION_COLOURS
 
+_SILENT = {
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+    "SDL_VIDEODRIVER": "dummy",
+    "SDL_AUDIODRIVER": "dummy",
+}
 _HEIGHT = 320  # pixels of a picture
 
 
@@ -44,6 +53,11 @@ class Play:
     smaller."""
     seed: int = 1_000_000
     """The seed of the environment and of random actions. The same seed plays the same episode."""
+    older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Take the checkpoint before the last one if the last one is damaged."""
+    trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Import the modules that the run names as MODULE:NAME. That runs their code: only for a run
+    that you know."""
 
     def __call__(self) -> int:
         """Play, and return the exit status."""
@@ -52,7 +66,7 @@ class Play:
             check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
-            steps, score = self._film(load(self.run))
+            steps, score = self._film(load(self.run, older=self.older, trust=self.trust))
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
@@ -63,57 +77,83 @@ class Play:
 
     def _film(self, loaded: Trained) -> tuple[int, float]:
         """Play and write the film; returns the number of steps, and the score."""
+        # No window is opened, no sound is played, and pygame does not greet anybody.
+        for name, value in _SILENT.items():
+            os.environ.setdefault(name, value)
         config = loaded.config
         environment = make(config.env, seed=self.seed, sticky=config.sticky)
         actors = Actors.of([environment])
         actors.begin()
         policy, rng = loaded.policy(self.seed), np.random.default_rng(self.seed)
-        pictures, score, ended, step = [], 0.0, False, 0
+        shots, score, ended, step = list[Shot](), 0.0, False, 0
         while step < self.steps and not ended:
             game = environment.render() if step % self.every == 0 else None
             (moment,) = actors.act(policy, config.evaluate_epsilon, rng)
             if game is not None:
-                returns = loaded.returns(moment.observation[None])[0]
-                pictures.append(
-                    picture(game, returns, environment.action_names, moment.action, score)
-                )
+                returns = loaded.returns(moment.observation)
+                shots.append(Shot(game, returns, moment.action, score))
             score, step, ended = moment.score, step + 1, moment.after.ended
-        write_film(
-            self.video, pictures, self.every / 15
-        )  # Atari's 60 frames a second, of which a step is four
+        names, ends = environment.action_names, return_axis([shot.returns for shot in shots])
+        drawn = track(
+            shots, "draw", console=Console(stderr=True), transient=True, update_period=0.5
+        )
+        pictures = [picture(*shot, names=names, ends=ends) for shot in drawn]
+        write_film(self.video, pictures, self.every / steps_per_second(environment))
         return step, score
 
 
+class Shot(NamedTuple):
+    """What a picture of a film shows."""
+
+    game: np.ndarray
+    returns: Particles  # [action, n]
+    action: int  # that is chosen
+    score: float  # before it
+
+
+def steps_per_second(environment: Environment) -> float:
+    """The environment's own pace, or Atari's 60 frames a second, of which a step is four."""
+    return float(getattr(environment, "steps_per_second", 15.0))
+
+
+def return_axis(returns: Sequence[Particles]) -> tuple[float, float]:
+    """The ends of one axis for all pictures: what moves must be the returns, not the axis."""
+    kept = []
+    for one in returns:
+        atoms, probs = np.asarray(one.atoms), np.asarray(one.probs)
+        # The atoms that carry next to nothing may lie far out.
+        kept.append(atoms[probs > 1e-3 * probs.max()])
+    low, high = (float(q) for q in np.quantile(np.concatenate(kept), [0.01, 0.99]))
+    margin = 0.1 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
 def picture(
-    game: np.ndarray, returns: Particles, names: tuple[str, ...], action: int, score: float
+    game: np.ndarray,
+    returns: Particles,
+    action: int,
+    score: float,
+    names: tuple[str, ...],
+    ends: tuple[float, float],
 ) -> np.ndarray:
     """The game on the left, the distribution functions of returns [action, n] on the right."""
     ordered = Particles(np.asarray(returns.atoms), np.asarray(returns.probs)).sorted()
     atoms, probs = np.asarray(ordered.atoms), np.asarray(ordered.probs)
-    # The atoms that carry next to nothing may lie far out.
-    low, high = (float(q) for q in np.quantile(atoms[probs > 1e-3 * probs.max()], [0.01, 0.99]))
-    margin = 0.1 * (high - low) or 1.0
-    ends = (low - margin, high + margin)
+    means = (atoms * probs).sum(-1)
     with style.applied():
         figure, axes = style.axes(1, 1, width=4.2, height=3.2)
         for number, name in enumerate(names):
             colour, chosen = ACTION_COLOURS[number % len(ACTION_COLOURS)], number == action
-            style.step_cdf(
-                axes,
-                atoms[number],
-                probs[number],
-                colour,
-                name,
-                ends,
-                linewidth=2.6 if chosen else 1.0,
-            )
+            width = 2.6 if chosen else 1.0
+            style.step_cdf(axes, atoms[number], probs[number], colour, name, ends, linewidth=width)
         axes.set(
             xlim=ends,
             ylim=(0, 1.02),
             xlabel="return",
             ylabel="probability of at most that",
-            title=f"score {score:g}",
+            title=f"score {score:g}\nthick: {names[action]} is chosen, expects {means[action]:.3g}",
         )
+        axes.title.set_fontsize(9)
         axes.legend(fontsize=7, loc="upper left")
         plot = _pixels(figure)
     scale = max(1, _HEIGHT // game.shape[0])

@@ -36,6 +36,9 @@ class Report:
     (their runs.json), which stand for the runs that they were made from."""
     out: Path = Path("report-runs")
     """The directory that the page, its figures and its data are written to."""
+    trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Import the modules that runs name as MODULE:NAME, which may know scores of others in their
+    games. That runs their code: only for runs that you know."""
 
     def __call__(self) -> int:
         """Read, write, and return the exit status."""
@@ -44,7 +47,7 @@ class Report:
             console.print("[red]Name at least one directory with runs in it.[/red]")
             return 2
         try:
-            report = write_report(self.directories, self.out)
+            report = write_report(self.directories, self.out, self.trust)
         except (ValueError, OSError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2

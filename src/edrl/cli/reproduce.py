@@ -26,6 +26,7 @@ from edrl.paper.experiment import Experiment
 from edrl.paper.parts import find_parts
 from edrl.paper.run import Part, cost, is_finished, reproduce
 from edrl.report.claims import Claim, count_verdicts
+from edrl.report.page import check_no_foreign_page
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Reproduce:
         """The parts that are named, if all flags are right."""
         check_count("workers", self.workers, 1)
         check_directory("out", out)
+        check_no_foreign_page(out)
         return find_parts(self.names)
 
     def _run(self, experiments: Mapping[str, Experiment], out: Path) -> list[Part]:

@@ -21,6 +21,7 @@ from edrl.core.check import check_directory, fail
 from edrl.deep import checkpoint
 from edrl.deep.callbacks import Callback, Evaluation, Row, TensorBoard
 from edrl.deep.config import PRESETS, Config, PresetName, preset, read_config
+from edrl.deep.objects import check_trusted
 from edrl.deep.run import Run
 from edrl.deep.training import begin, go_on, lengthened
 from edrl.deep.variant import Variant
@@ -61,6 +62,9 @@ class Train:
     only --steps may be given, to train it for longer."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """With --resume: go on from the checkpoint before the last one if the last one is damaged."""
+    trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """With --resume: import the modules that the run names as MODULE:NAME. That runs their code:
+    only for a run that you know. Those of a new run are imported, since you name them."""
 
     def __call__(self) -> int:
         """Train, and return the exit status."""
@@ -114,6 +118,7 @@ class Train:
         if not checkpoint.found(out):
             raise fail("resume", str(out), "there is no run with a checkpoint in it")
         own = read_config(out)
+        check_trusted(str(out), own.names_of_code(), self.trust)
         named = Variant.parse(self.config.agent)
         asked = asdict(self.config) | {"agent": named.base} | dict(named.changes)
         given = {name: asked[name] for name in asked if asked[name] != getattr(own, name)}

@@ -20,14 +20,22 @@ def fail(argument: str, value: object, right: str) -> ValueError:
     return ValueError(f"{argument} is {value!r}: {right}")
 
 
-def check_count(argument: str, value: int, least: int) -> int:
-    """A whole number of at least `least`."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
-        value, bool
-    )
-    if not number or not math.isfinite(value) or int(value) != value or value < least:
-        raise fail(argument, value, f"it must be a whole number of at least {least}")
+def check_count(argument: str, value: object, least: int, most: int | None = None) -> int:
+    """A whole number of at least `least`, and at most `most` if there is one."""
+    right = f"it must be a whole number of at least {least}"
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise fail(argument, value, right)
+    whole = isinstance(value, int) or (math.isfinite(value) and int(value) == value)
+    if not whole or value < least:
+        raise fail(argument, value, right)
+    if most is not None and value > most:
+        raise fail(argument, value, f"it must be at most {most}")
     return int(value)
+
+
+def check_seed(argument: str, value: object) -> int:
+    """A seed of 32 bits: more than that, not all generators of random numbers take."""
+    return check_count(argument, value, 0, 2**32 - 1)
 
 
 def check_number(
@@ -41,7 +49,7 @@ def check_number(
     """A finite number in [low, high], or in (low, high] with `open_low`."""
     try:
         inside = math.isfinite(value) and low <= value <= high and not (open_low and value == low)
-    except TypeError:  # no number at all
+    except (TypeError, OverflowError):  # no number at all, or a whole one beyond all floats
         inside = False
     if not inside:
         bracket = "(" if open_low else "["

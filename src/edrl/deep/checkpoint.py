@@ -6,24 +6,50 @@ gained since the last checkpoint lies in files of its own in `replay/`, to which
 """
 
 import hashlib
-import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from edrl.core.check import fail
+from edrl.deep.manifest import (
+    ARRAYS,
+    FILE,
+    REPLAY_FILE,
+    VERSION,
+    CheckpointError,
+    Manifest,
+    damaged,
+    directory_of,
+    read_manifest,
+    step_of,
+)
 
-VERSION = 3
+__all__ = [
+    "KEPT",
+    "Checkpoint",
+    "CheckpointError",
+    "checksum",
+    "discard",
+    "first_usable",
+    "found",
+    "is_finished",
+    "load",
+    "read_arrays",
+    "replace_text",
+    "save",
+    "sync_directory",
+    "write_arrays",
+    "write_text",
+]
+
 KEPT = 2  # how many checkpoints stay
-_ARRAYS, _MANIFEST = "arrays.npz", "manifest.json"
 
-
-class CheckpointError(Exception):
-    """A checkpoint that cannot be used, and why."""
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -57,27 +83,39 @@ def save(run: Path, checkpoint: Checkpoint) -> Path:
 
 
 def _write(directory: Path, checkpoint: Checkpoint) -> None:
-    write_arrays(directory / _ARRAYS, checkpoint.arrays)
-    manifest = {
-        "version": VERSION,
-        "step": checkpoint.step,
-        "finished": checkpoint.finished,
-        "identity": checkpoint.identity,
-        "files": {_ARRAYS: checksum(directory / _ARRAYS)},
-        "replay": checkpoint.replay,
-    }
-    write_text(directory / _MANIFEST, json.dumps(manifest, indent=1))
+    write_arrays(directory / ARRAYS, checkpoint.arrays)
+    manifest = Manifest(
+        version=VERSION,
+        step=checkpoint.step,
+        finished=checkpoint.finished,
+        identity=checkpoint.identity,
+        files={ARRAYS: checksum(directory / ARRAYS)},
+        replay=checkpoint.replay,
+    )
+    write_text(directory / FILE, manifest.to_json())
     sync_directory(directory)
 
 
-def directory_of(run: Path, step: int) -> Path:
-    """Where the checkpoint of a step lies."""
-    return run / f"checkpoint-{step:012d}"
-
-
 def found(run: Path) -> list[Path]:
-    """The checkpoints of a run, newest first."""
-    return sorted(run.glob("checkpoint-*"), reverse=True)
+    """The checkpoints of a run, newest first; other directories are nobody's business here."""
+    steps = {path: step_of(path) for path in run.glob("checkpoint-*")}
+    known = {path: step for path, step in steps.items() if step is not None}
+    return sorted(known, key=lambda path: known[path], reverse=True)
+
+
+def first_usable(run: Path, read: Callable[[Path], Read], older: bool) -> tuple[Path, Read]:
+    """The last checkpoint of a run as `read` reads it, or with `older` the first that it can."""
+    checkpoints = found(run)
+    for path in checkpoints:
+        try:
+            return path, read(path)
+        except CheckpointError as error:
+            if path == checkpoints[-1]:
+                raise
+            if not older:
+                advice = "The one before is used with --older (older=True in Python)"
+                raise CheckpointError(f"{error}. {advice}") from error
+    raise fail("run", str(run), "there is no run with a checkpoint in it")
 
 
 def is_finished(run: Path, steps: int) -> bool | None:
@@ -89,10 +127,10 @@ def is_finished(run: Path, steps: int) -> bool | None:
     if not checkpoints:
         return None
     try:
-        manifest = _manifest(checkpoints[0])
+        manifest = read_manifest(checkpoints[0])
     except CheckpointError:
         return False
-    return bool(manifest["step"] > steps or (manifest["step"] == steps and manifest["finished"]))
+    return manifest.step > steps or (manifest.step == steps and manifest.finished)
 
 
 def load(path: Path, replay: bool = True) -> Checkpoint:
@@ -100,19 +138,17 @@ def load(path: Path, replay: bool = True) -> Checkpoint:
 
     Without `replay`, nothing is asked of replay memory's files.
     """
-    manifest = _manifest(path)
-    files = {path / name: total for name, total in manifest["files"].items()}
+    manifest = read_manifest(path)
+    files = {path / name: total for name, total in manifest.files.items()}
     if replay:
-        files |= _replay_files(path.parent, manifest["replay"])
+        files |= _replay_files(path.parent, manifest.replay)
     for file, total in files.items():
-        if not file.exists():
-            raise CheckpointError(f"{path.name} is damaged: {file.name} is missing")
+        if not file.is_file():
+            raise damaged(path, f"{file.name} is missing")
         if checksum(file) != total:
-            raise CheckpointError(f"{path.name} is damaged: {file.name} is not what was written")
-    arrays = read_arrays(path / _ARRAYS)
-    return Checkpoint(
-        manifest["step"], manifest["finished"], manifest["identity"], arrays, manifest["replay"]
-    )
+            raise damaged(path, f"{file.name} is not what was written")
+    arrays = read_arrays(path / ARRAYS)
+    return Checkpoint(manifest.step, manifest.finished, manifest.identity, arrays, manifest.replay)
 
 
 def _replay_files(run: Path, sums: dict[str, str]) -> dict[Path, str]:
@@ -126,16 +162,28 @@ def _replay_files(run: Path, sums: dict[str, str]) -> dict[Path, str]:
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays and wait until they are on the disk."""
-    with path.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)  # a full disk must not keep what filled it
+        raise
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name; objects, which would need pickle, are refused."""
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found = dict(file)
+    except Exception as error:  # of whatever kind: zipfile's, zlib's, NumPy's, no memory
+        why = f"{path.name} holds no arrays that can be read ({type(error).__name__}: {error})"
+        raise damaged(path.parent, why) from error
+    for name, array in found.items():
+        if not isinstance(array, np.ndarray):  # NumPy hands out what is no array as bytes
+            raise damaged(path.parent, f"{name} in {path.name} is no array")
+    return found
 
 
 def write_text(path: Path, text: str) -> None:
@@ -154,22 +202,6 @@ def replace_text(path: Path, text: str) -> None:
     sync_directory(path.parent)
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    file = path / _MANIFEST
-    if not file.exists():
-        raise CheckpointError(f"{path} is not a checkpoint: it has no manifest.json")
-    try:
-        manifest: dict[str, Any] = json.loads(file.read_text())
-        version = manifest["version"]
-    except (ValueError, KeyError) as error:
-        raise CheckpointError(f"{path.name} is damaged: its manifest cannot be read") from error
-    if version != VERSION:
-        raise CheckpointError(
-            f"{path.name} has format {version}, but this version of edrl reads format {VERSION}"
-        )
-    return manifest
-
-
 def checksum(path: Path) -> str:
     """The checksum of a file's contents."""
     with path.open("rb") as file:
@@ -183,9 +215,12 @@ def _forget(run: Path) -> None:
         discard(path)
     needed: set[str] = set()
     for path in keep:
-        needed |= set(_manifest(path)["replay"])
+        try:
+            needed |= set(read_manifest(path).replay)
+        except CheckpointError:
+            return  # who knows what a damaged one needs
     for file in (run / "replay").glob("*.npz"):
-        if file.name not in needed:
+        if file.name not in needed and REPLAY_FILE.fullmatch(file.name):
             file.unlink()
 
 

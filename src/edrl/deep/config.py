@@ -209,6 +209,11 @@ class Config:
         """The agent's name: its base and what was changed for it."""
         return Variant(self.agent, tuple((name, getattr(self, name)) for name in self.changed))
 
+    def names_of_code(self, env: object = None, agent: object = None) -> list[str]:
+        """What may be MODULE:NAME and is imported then; `env` and `agent` replace their own."""
+        names = {self.env: env, self.agent: agent, self.imputation or "": None}
+        return [name for name, replaced in names.items() if replaced is None]
+
     @property
     def agent_settings(self) -> Changes:
         """All settings but those in which runs of one agent may differ.
@@ -278,10 +283,18 @@ class Config:
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any]) -> "Config":
         """The config whose settings JSON has held: lists are tuples."""
+        if not isinstance(entries, Mapping):
+            raise fail("config", entries, "it must be an object with settings by their names")
+        for name in ("agent", *RUNS_OWN):  # others may have been added since it was written
+            if name not in entries:
+                raise fail("config", sorted(entries), f"it must have a setting {name!r}")
         for name in entries:
             if name not in DEFAULTS:
                 raise fail("config", name, "this version of edrl has no such setting")
         lists = {name: tuple(entry) for name, entry in entries.items() if isinstance(entry, list)}
+        changed = lists.get("changed", ())
+        if entries.get("changed", []) != [*changed] or not set(SETTINGS).issuperset(changed):
+            raise fail("changed", entries["changed"], "it must be a list of settings' names")
         return cls(**{**entries, **lists})
 
 
@@ -311,8 +324,8 @@ def read_config(run: Path) -> Config:
     if not file.exists():
         raise fail("run", str(run), "there is no run in it (no config.json)")
     try:
-        return Config.from_json(file.read_text())
-    except (ValueError, TypeError) as error:
+        return Config.from_json(file.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
 
 

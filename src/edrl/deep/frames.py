@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Shaped
 
+from edrl.core.check import fail
 from edrl.deep.environments import Environment
 
 
@@ -35,6 +36,16 @@ def successor(
     return np.concatenate([observation[..., 1:], frame[..., None]], axis=-1)
 
 
+def _check_frame(
+    frame: Shaped[np.ndarray, "..."], frames: Shaped[np.ndarray, "lane stack *frame"]
+) -> None:
+    """NumPy would repeat a frame of another shape, and cut numbers that do not fit into bytes."""
+    if frame.shape == frames.shape[2:] and np.can_cast(frame.dtype, frames.dtype, "same_kind"):
+        return
+    right = f"it must be {frames.dtype} of shape {frames.shape[2:]}, as the environment declares"
+    raise fail("frame", f"{frame.dtype} of shape {frame.shape}", right)
+
+
 @jax.tree_util.register_dataclass
 @dataclass
 class RecentFrames:
@@ -52,6 +63,7 @@ class RecentFrames:
 
     def append(self, lane: int, frame: np.ndarray, start: bool) -> None:
         """The next frame of a lane; `start` says that it is the first of its episode."""
+        _check_frame(frame, self.frames)
         for column, newest in ((self.frames, frame), (self.starts, start)):
             column[lane, :-1] = column[lane, 1:]
             column[lane, -1] = newest

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +19,7 @@ from edrl.core.check import fail
 from edrl.deep.config import THREADS, Config
 
 FILE = "provenance.json"
+_PASSED = ("agent", "env", "family", "replay")
 _PACKAGES = (
     "edrl", "jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "ale-py", "MinAtar",
 )  # fmt: skip
@@ -39,6 +41,29 @@ def provenance() -> dict[str, Any]:
             "threads": os.environ.get(THREADS),  # if they are limited
         },
     }
+
+
+def read_provenance(run: Path) -> list[dict[str, Any]]:
+    """What has worked on the run in a directory, in this order; nothing if that was not written."""
+    path = run / FILE
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    entries: list[dict[str, Any]] = found if isinstance(found, list) else [found]
+    check_provenance(str(path), entries)
+    return entries
+
+
+def check_provenance(where: str, entries: Sequence[object]) -> None:
+    """Whether these are what `provenance` writes, as far as anybody relies on it."""
+    for entry in entries:
+        texts = [entry.get(name, "") for name in _PASSED] if isinstance(entry, dict) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            right = f"it must hold objects, in which {', '.join(_PASSED)} are texts"
+            raise ValueError(f"{where} cannot be read: {right}")
 
 
 def passed_beside(**given: object | None) -> dict[str, str]:

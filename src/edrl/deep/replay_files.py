@@ -6,7 +6,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from edrl.deep.checkpoint import checksum, read_arrays, sync_directory, write_arrays
+from edrl.deep.checkpoint import (
+    CheckpointError,
+    checksum,
+    read_arrays,
+    sync_directory,
+    write_arrays,
+)
 from edrl.deep.replay import Replay
 
 _ROWS = 10_000  # transitions of a file at most: it is copied when it is written or read
@@ -51,8 +57,24 @@ class ReplayFiles:
         replay.added[:] = 0
         for name, total in sorted(files.items()):
             arrays = read_arrays(self.directory / name)
+            _check(name, arrays, replay)
             lanes, times = arrays["lanes"], arrays["times"]
             for column in _FIELDS:
                 getattr(replay, column)[replay.place(times, lanes)] = arrays[column]
             np.maximum.at(replay.added, lanes, times + 1)
             self.files.append((name, replay.added.copy(), total))
+
+
+def _check(name: str, arrays: dict[str, np.ndarray], replay: Replay) -> None:
+    """Whether a file holds entries that fit a memory."""
+    rows = arrays["times"].shape if "times" in arrays else ()
+    like = {column: getattr(replay, column) for column in _FIELDS}
+    right = {column: (one.shape[1:], one.dtype) for column, one in like.items()}
+    right |= {"lanes": ((), np.dtype(np.int64)), "times": ((), np.dtype(np.int64))}
+    for column, (shape, dtype) in right.items():
+        found = arrays.get(column, np.zeros((), object))
+        if len(rows) != 1 or found.shape != (*rows, *shape) or found.dtype != dtype:
+            raise CheckpointError(f"replay/{name} is damaged: its {column} do not fit the memory")
+    lanes, times = arrays["lanes"], arrays["times"]
+    if ((lanes < 0) | (lanes >= replay.lanes) | (times < 0)).any():
+        raise CheckpointError(f"replay/{name} is damaged: it has lanes or times that are not there")

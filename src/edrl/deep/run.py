@@ -35,7 +35,14 @@ from edrl.deep.learner import (
     with_new_target,
 )
 from edrl.deep.play import Actors, Moment
-from edrl.deep.provenance import FILE, check_identity, identity_of, passed_beside, provenance
+from edrl.deep.provenance import (
+    FILE,
+    check_identity,
+    identity_of,
+    passed_beside,
+    provenance,
+    read_provenance,
+)
 from edrl.deep.replay import Replay
 from edrl.deep.replay_files import ReplayFiles
 from edrl.deep.rollout import Batch, Rollout, RolloutMemory
@@ -156,9 +163,7 @@ class Run:
     def note_resumption(self) -> None:
         """Write the settings, which may have grown, and what works on the run from now on."""
         checkpoint.replace_text(self.out / "config.json", self.config.to_json())
-        path = self.out / FILE
-        before = json.loads(path.read_text()) if path.exists() else []
-        self._write_provenance(before, {"step": self.step})
+        self._write_provenance(read_provenance(self.out), {"step": self.step})
 
     def _write_provenance(self, before: list[dict[str, Any]], where: dict[str, int]) -> None:
         now = {**where, **provenance(), **self.passed}

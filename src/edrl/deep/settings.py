@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from math import inf
 from typing import Protocol, cast, get_args
 
-from edrl.core.check import check_count, check_number, fail
+from edrl.core.check import check_count, check_number, check_seed, fail
 from edrl.core.families import IMPUTATION_NAMES
 from edrl.core.risk import risk_named
 from edrl.deep.networks import NetworkName
@@ -32,11 +32,20 @@ class Count:
 
     least: int
     optional: bool = False
+    most: int = 10**15  # more than memory or time can hold
 
     def check(self, name: str, value: Value) -> Value:
         if value is None and self.optional:
             return None
-        return check_count(name, cast("int", value), self.least)  # which refuses what is no number
+        return check_count(name, value, self.least, self.most)
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A seed."""
+
+    def check(self, name: str, value: Value) -> Value:
+        return check_seed(name, value)
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,7 @@ BESIDE = ("c51", "qr-dqn", "qr-dqn-imputation", "er-dqn", "er-dqn-naive")
 
 SETTINGS: dict[str, Kind] = {
     "env": Word(),
-    "seed": Count(0),
+    "seed": Seed(),
     "size": Count(1, optional=True),
     "support": Pair(),
     "imputation": Word(IMPUTATION_NAMES, own=True, optional=True),

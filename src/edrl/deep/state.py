@@ -106,7 +106,11 @@ def from_arrays(tree: Tree, arrays: Arrays) -> Tree:
     def loaded(path: tuple[jax.tree_util.KeyEntry, ...], leaf: Leaf) -> object:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         if isinstance(leaf, Stateful):
-            leaf.load(_below(arrays, f"{name}/"))
+            try:
+                leaf.load(_below(arrays, f"{name}/"))
+            except (KeyError, TypeError, IndexError, AttributeError) as error:
+                why = f"{name} cannot be loaded ({type(error).__name__}: {error})"
+                raise CheckpointError(f"the checkpoint is of another agent: {why}") from error
             return leaf
         if name not in arrays:
             raise CheckpointError(f"the checkpoint is of another agent: it has no {name}")
@@ -122,11 +126,12 @@ def _below(arrays: Arrays, prefix: str) -> Arrays:
 
 def _like(leaf: ArrayLike | np.random.Generator, name: str, array: np.ndarray) -> object:
     """An array as what it was before it was saved."""
+    like = generator_to_array(leaf) if isinstance(leaf, np.random.Generator) else np.asarray(leaf)
+    if (array.shape, array.dtype) != (like.shape, like.dtype):
+        expected = f"{name} is {array.dtype} {array.shape}, not {like.dtype} {like.shape}"
+        raise CheckpointError(f"the checkpoint is of another agent: {expected}")
     if isinstance(leaf, np.random.Generator):
         return array_to_generator(array)
-    if array.shape != np.shape(leaf):
-        expected = f"{name} has the shape {array.shape}, not {np.shape(leaf)}"
-        raise CheckpointError(f"the checkpoint is of another agent: {expected}")
     if isinstance(leaf, jax.Array):
         return jnp.asarray(array)
     return array.item() if isinstance(leaf, int | float) else array

@@ -1,12 +1,14 @@
 """Trained agents, as checkpoints hold them."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 from jaxtyping import Int
+from numpy.typing import ArrayLike
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
@@ -14,8 +16,9 @@ from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
 from edrl.deep.config import Config, read_config
-from edrl.deep.environments import EnvironmentSource
+from edrl.deep.environments import EnvironmentSource, observation_shape
 from edrl.deep.learner import GreedyPolicy, learnt_returns, new_learner, optimiser_for, seed_of
+from edrl.deep.objects import check_trusted
 from edrl.deep.provenance import check_identity, identity_of, passed_beside
 from edrl.deep.replay import Replay
 from edrl.deep.state import from_arrays
@@ -25,29 +28,73 @@ if TYPE_CHECKING:
     from edrl.deep.environments.source import EnvironmentLike
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trained:
-    """What a run has learnt, without what it needs to learn more."""
+    """What a run has learnt, without what it needs to learn more.
+
+    `act` and `returns` take one observation, as the environment gives it, or a batch of them. A
+    stack of frames is the last axis, and a discrete observation is a one-hot vector.
+    """
 
     config: Config
     agent: Agent
     parameters: Parameters
     step: int
+    observation_shape: tuple[int, ...]
+    observation_dtype: np.dtype
+    action_names: tuple[str, ...]
 
-    def returns(self, observations: Observations, seed: int = 0) -> Particles:
-        """The learnt return distributions [batch, action, n]."""
-        found: Particles = learnt_returns(
-            self.agent, self.parameters, observations, seed_of(seed, 0)
-        )
-        return found
+    def act(self, observation: ArrayLike, seed: int = 0) -> int | Int[np.ndarray, " batch"]:
+        """The action of highest value: a number, or for a batch an array of them.
 
-    def greedy(self, observations: Observations, seed: int = 0) -> Int[np.ndarray, " batch"]:
-        """The actions that the agent would choose."""
-        return self.policy(seed)(observations)
+        Args:
+            observation: one observation, or a batch.
+            seed: of random numbers that the agent may draw, such as IQN's levels.
+        """
+        batch, single = self._batched(observation)
+        actions = self.policy(seed)(batch)
+        return int(actions[0]) if single else actions
+
+    def returns(self, observation: ArrayLike, seed: int = 0) -> Particles:
+        """The learnt return distributions [action, n], or for a batch [batch, action, n]."""
+        batch, single = self._batched(observation)
+        found: Particles = learnt_returns(self.agent, self.parameters, batch, seed_of(seed, 0))
+        return found[0] if single else found
 
     def policy(self, seed: int) -> GreedyPolicy:
         """How the agent plays; `seed` is that of random numbers that it may draw."""
         return GreedyPolicy(self.agent, self.parameters, seed)
+
+    def _batched(self, observation: ArrayLike) -> tuple[Observations, bool]:
+        """A batch of observations that the network can take, and whether there was only one."""
+        array, shape = np.asarray(observation), self.observation_shape
+        single = array.shape == shape
+        if not single and (array.shape[1:] != shape or array.ndim == 0 or len(array) == 0):
+            right = f"it must have the shape {shape}, or (batch, {', '.join(map(str, shape))})"
+            raise fail("observation", f"an array of shape {array.shape}", right)
+        check_observations(array, self.observation_dtype)
+        batch = np.ascontiguousarray(array, self.observation_dtype)
+        return (batch[None] if single else batch), single
+
+    def __repr__(self) -> str:
+        seen = f"observations {self.observation_dtype} {self.observation_shape}"
+        played = f"{self.config.variant} on {self.config.env} after {self.step:,} steps"
+        return f"Trained({played}; {seen}; actions {', '.join(self.action_names)})"
+
+
+def check_observations(array: np.ndarray, dtype: np.dtype) -> None:
+    """Whether observations can become numbers of a type without being changed."""
+    if array.dtype.kind not in "buif":
+        raise fail("observation", f"an array of {array.dtype}", "it must be numbers")
+    if not np.isfinite(array).all():
+        raise fail("observation", array[~np.isfinite(array)][0].item(), "it must be finite")
+    if dtype.kind not in "iu":
+        return
+    limits = np.iinfo(dtype)
+    outside = (array != np.floor(array)) | (array < limits.min) | (array > limits.max)
+    if outside.any():
+        right = f"it must be whole numbers from {limits.min} to {limits.max}, as in training"
+        raise fail("observation", array[outside][0].item(), right)
 
 
 def load(
@@ -57,17 +104,24 @@ def load(
     family: Statistics | None = None,
     env: "EnvironmentLike | None" = None,
     replay: type[Replay] = Replay,
+    older: bool = False,
+    trust: bool = False,
 ) -> Trained:
     """The agent of a run's last checkpoint, ready to play; nothing in the run is changed.
 
     What was passed to `train` beside the config is passed again.
+
+    Args:
+        older: if the last checkpoint is damaged, take the one before.
+        trust: whether modules that the run's config names as MODULE:NAME may be imported. That
+            runs their code, so it must be a run that you know.
     """
     out = Path(out)
-    found = checkpoint.found(out)
-    if not found:
+    if not checkpoint.found(out):
         raise fail("run", str(out), "there is no run with a checkpoint in it")
     config = read_config(out)
-    kept = checkpoint.load(found[0], replay=False)
+    check_trusted(str(out), config.names_of_code(env, agent), trust)
+    _, kept = checkpoint.first_usable(out, partial(checkpoint.load, replay=False), older)
     source = EnvironmentSource(config.env if env is None else env, config.sticky)
     environment = source.with_seed(0)
     passed = passed_beside(
@@ -83,4 +137,21 @@ def load(
         built, optimiser_for(config, built), jax.random.key(0), target_network=not config.rollout
     )
     learner = from_arrays({"learner": learner}, kept.arrays)["learner"]
-    return Trained(config, built, learner.acting, kept.step)
+    _check_finite(out, learner.acting)
+    return Trained(
+        config=config,
+        agent=built,
+        parameters=learner.acting,
+        step=kept.step,
+        observation_shape=observation_shape(environment),
+        observation_dtype=np.dtype(environment.frame_dtype),
+        action_names=environment.action_names,
+    )
+
+
+def _check_finite(out: Path, parameters: Parameters) -> None:
+    """A network of NaNs would play its first action, and expect nan."""
+    for leaf in jax.tree.leaves(parameters):
+        if not np.isfinite(leaf).all():
+            right = "its network holds numbers that are not finite: learning has diverged"
+            raise fail("run", str(out), f"{right}, and there is nothing to play with")

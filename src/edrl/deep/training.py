@@ -2,9 +2,8 @@
 
 import contextlib
 import dataclasses
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import errno
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,8 @@ from edrl.deep import checkpoint
 from edrl.deep.agents import Agent
 from edrl.deep.callbacks import Callback
 from edrl.deep.config import Config, read_config
+from edrl.deep.interruption import until_interrupted
+from edrl.deep.objects import check_trusted
 from edrl.deep.replay import Replay
 from edrl.deep.run import Run
 
@@ -56,18 +57,21 @@ def resume(
     replay: type[Replay] = Replay,
     callbacks: Sequence[Callback] = (),
     older: bool = False,
+    trust: bool = False,
     steps: int | None = None,
 ) -> Run:
     """Go on with a run from its last checkpoint; what was passed to `train` is passed again.
 
     Args:
         older: if the last checkpoint is damaged, go on from the one before.
+        trust: whether modules that the run's config names as MODULE:NAME may be imported.
         steps: train for more steps than were planned.
     """
     out = Path(out)
     if not checkpoint.found(out):
         raise fail("out", str(out), "there is no run with a checkpoint in it")
     config = lengthened(read_config(out), steps)
+    check_trusted(str(out), config.names_of_code(env, agent), trust)
     run = Run(config, out, agent=agent, family=family, env=env, replay=replay, callbacks=callbacks)
     return go_on(run, older=older)
 
@@ -84,37 +88,47 @@ def lengthened(config: Config, steps: int | None) -> Config:
 
 def begin(run: Run) -> Run:
     """Train a run from its beginning."""
-    run.begin()
-    return _to_the_end(run)
+    with _full_disk_explained(run.out):
+        run.begin()
+        return _to_the_end(run)
 
 
 def go_on(run: Run, *, older: bool = False) -> Run:
     """Train a run from its last checkpoint, or if that is damaged and `older` from one before."""
-    _load(run, older)
-    if not run.finished:
-        run.note_resumption()
-    return _to_the_end(run)
+    with _full_disk_explained(run.out):
+        _load(run, older)
+        if not run.finished:
+            run.note_resumption()
+        return _to_the_end(run)
+
+
+@contextlib.contextmanager
+def _full_disk_explained(out: Path) -> Iterator[None]:
+    """Say which run it was, what is safe and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        found = checkpoint.found(out)
+        safe = "nothing of it had been saved: begin it again"
+        if found:
+            step = int(found[0].name.rpartition("-")[2])
+            safe = f"its last checkpoint, of step {step:,}, is safe: go on with edrl train --resume"
+            safe = f"{safe} {out}"
+        text = f"the disk is full ({error.strerror}) while the run {out} is written; {safe}"
+        raise OSError(error.errno, f"{text}, once there is room") from error
 
 
 def _load(run: Run, older: bool) -> None:
     found = checkpoint.found(run.out)
-    for number, path in enumerate(found):
-        try:
-            run.load(path)
-        except checkpoint.CheckpointError as error:
-            if number + 1 == len(found):
-                raise
-            if not older:
-                advice = "Resume with `older` to go on from the one before"
-                raise checkpoint.CheckpointError(f"{error}. {advice}") from error
-            continue
-        for damaged in found[:number]:
-            checkpoint.discard(damaged)
-        return
+    used, _ = checkpoint.first_usable(run.out, run.load, older)
+    for damaged in found[: found.index(used)]:
+        checkpoint.discard(damaged)
 
 
 def _to_the_end(run: Run) -> Run:
-    with _until_interrupted() as interrupted:
+    with until_interrupted() as interrupted:
         run.interrupted = interrupted
         run.tell("on_begin")
         try:
@@ -128,26 +142,3 @@ def _to_the_end(run: Run) -> Run:
         finally:
             run.tell("on_end")
     return run
-
-
-@contextlib.contextmanager
-def _until_interrupted() -> Iterator[Callable[[], int]]:
-    """Notice Ctrl-C, and a system's wish to end a process, between two steps.
-
-    Yields what tells the signal that came, or 0.
-    """
-    noticed: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: 0  # signals are not this thread's: whoever runs it decides when it stops
-        return
-
-    def notice(number: int, _: object) -> None:
-        noticed.append(number)
-
-    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: noticed[0] if noticed else 0
-    finally:
-        for number, handler in before.items():
-            # None: it was not set by Python.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -71,6 +71,8 @@ class Variant:
     @classmethod
     def parse(cls, text: str) -> "Variant":
         """From its spelling: `er-dqn`, `er-dqn[double]`, `mine:Stat[size=7,learning_rate=1e-4]`."""
+        if not isinstance(text, str):  # as a file may say
+            raise fail("agent", text, "it must be the name of an agent")
         base, bracket, rest = text.strip().partition("[")
         _check_base(base)
         if bracket and (not rest.endswith("]") or not rest.removesuffix("]").strip()):

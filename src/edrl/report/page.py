@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain, groupby
 from operator import attrgetter
+from pathlib import Path
 
+from edrl.core.check import fail
 from edrl.report.claims import Claim, count_verdicts
 
 TITLE = "Statistics and Samples in Distributional Reinforcement Learning, reproduced"
@@ -22,6 +24,7 @@ _ABOUT = (
     " summarised here. Under each figure stands what is claimed, what was measured, and"
     " whether it holds."
 )
+_TITLE = "<title>edrl: "  # by which a page is known for one of ours
 _CSS = """
 :root { color-scheme: light; --ink: #1c2127; --soft: #5b6570; --line: #dfe3e8;
   --good: #00654a; --bad: #a8321c; --known: #7a5600; }
@@ -151,13 +154,21 @@ def contents(places: Iterable[tuple[str, str]]) -> str:
     return f"<nav><ul>{''.join(items)}</ul></nav>"
 
 
+def check_no_foreign_page(out: Path) -> None:
+    """A page that somebody else has written is not overwritten."""
+    page = out / "index.html"
+    if page.exists() and _TITLE not in page.read_text(encoding="utf-8", errors="replace")[:4096]:
+        right = "there is an index.html in it that is not one of ours: name another directory"
+        raise fail("out", str(out), right)
+
+
 def document(title: str, body: Sequence[str], css: str = "") -> str:
     """A whole page from the parts of its body; `css` comes after the style that all pages share."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>edrl: {html.escape(title)}</title>\n<style>{_CSS}{css}</style>\n</head>\n<body>\n"
+        f"{_TITLE}{html.escape(title)}</title>\n<style>{_CSS}{css}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )

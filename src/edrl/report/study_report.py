@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from edrl.core.check import check_directory, fail
+from edrl.deep.environments import import_suite
 from edrl.report import page, study_figures, style
 from edrl.report.result_tables import measure
 from edrl.report.run_sections import count
@@ -38,14 +39,20 @@ class Report:
     warnings: list[str]  # sentences on what is missing or preliminary
 
 
-def write_report(directories: Sequence[Path], out: Path) -> Report:
+def write_report(directories: Sequence[Path], out: Path, trust: bool = False) -> Report:
     """Read all runs in some directories, and write the page, its figures, its data, summary.json
-    and runs.json."""
+    and runs.json.
+
+    With `trust`, modules that runs name are imported, to know the scores of others in their games.
+    """
     check_directory("out", out)
     if (out / "claims.json").exists() and (out / "index.html").exists():
         right = "the page of `edrl reproduce` lies in it: name another directory"
         raise fail("out", str(out), right)
+    page.check_no_foreign_page(out)
     study = read_study(directories)
+    for env in study.games if trust else ():
+        import_suite(env)
     for name in ("data", "figures"):
         (out / name).mkdir(parents=True, exist_ok=True)
     write_runs(out / RUNS, study.runs, study.plans)

@@ -86,4 +86,6 @@ def _differing(records: list[Record]) -> list[str]:
     """The settings that are not the same in all records."""
     first = records[0].values
     others = records[1:]
-    return [name for name in first if any(other.values[name] != first[name] for other in others)]
+    return [
+        name for name in first if any(other.values.get(name) != first[name] for other in others)
+    ]

@@ -34,7 +34,7 @@ def run_here(
     look: Callable[[], None] = lambda: None,
     callbacks: Sequence[str] = (),
 ) -> list[str]:
-    """Work on the runs, `jobs` at a time. Ctrl-C ends all of them after they have saved.
+    """Work on the runs, `jobs` at a time. Ctrl-C ends them after they have saved.
 
     Args:
         study: the study's directory.
@@ -66,7 +66,7 @@ def run_here(
                     note_failure(study / worker.name, _cause(worker.process.returncode))
             look()
     finally:
-        _stop(working)
+        _end([worker.process for worker in working])
     return failed
 
 
@@ -74,12 +74,23 @@ def _has_ended(worker: _Worker) -> bool:
     return worker.process.poll() is not None
 
 
-def _stop(workers: Sequence[_Worker]) -> None:
-    """Ask all workers to save and end, and wait until they have ended."""
-    for worker in workers:
-        worker.process.send_signal(signal.SIGTERM)  # SIGINT may be ignored: see worker.py
-    for worker in workers:
-        _let_go(worker.process)
+def _end(working: "Sequence[subprocess.Popen[bytes]]") -> None:
+    """Ask runs to save and end, and wait; another Ctrl-C does not wait for one that hangs."""
+    if working:
+        text = "Stopping: every run saves. Ctrl-C again ends them at once, without saving."
+        print(text, file=sys.stderr, flush=True)
+    for process in working:
+        process.send_signal(signal.SIGTERM)  # SIGINT may be ignored: see worker.py
+    try:
+        for process in working:
+            process.wait()
+    except KeyboardInterrupt:
+        for process in working:
+            process.kill()
+        raise
+    finally:
+        for process in working:
+            _let_go(process)
 
 
 def _shares_of_cores(jobs: int, threads: int) -> list[set[int] | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_count, check_seed, fail
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, PresetName, preset
 from edrl.deep.environments import make, names
@@ -54,7 +54,7 @@ def plan(
         first_seed: the first of the seeds.
     """
     check_count("seeds", seeds, 1)
-    check_count("first_seed", first_seed, 0)
+    check_seed("first_seed", first_seed)
     listed = _games(games)
     variants = _variants(agents, preset_name, settings or {})
     everything = product(range(first_seed, first_seed + seeds), listed, variants)
@@ -168,9 +168,22 @@ def read_plan(out: Path) -> list[Planned]:
         raise fail("suite", str(out), f"there is no study in it (no {PLAN})")
     content = read_json(file)
     try:
-        version = content["version"]
-        if version != VERSION:
-            raise fail("version", version, f"it must be {VERSION} for this version of edrl")
-        return [Planned(run["name"], Config.from_entries(run["config"])) for run in content["runs"]]
-    except (ValueError, KeyError, TypeError) as error:
+        if content["version"] != VERSION:
+            raise fail(
+                "version", content["version"], f"it must be {VERSION} for this version of edrl"
+            )
+        return [
+            Planned(_checked_name(run["name"]), Config.from_entries(run["config"]))
+            for run in content["runs"]
+        ]
+    except KeyError as error:
+        raise ValueError(f"{file} cannot be read: it has no {error}") from error
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
+
+
+def _checked_name(name: object) -> str:
+    """The name of a run, which must lie within the study's directory."""
+    if not isinstance(name, str) or not name or Path(name).is_absolute() or ".." in name.split("/"):
+        raise fail("name", name, "it must be the name of a directory in the study's")
+    return name

@@ -1,14 +1,17 @@
 """How far a run has come, read from the files in its directory, while it may be running."""
 
 import csv
-import json
 import os
+from math import inf, isfinite
 from pathlib import Path
 
+from edrl.core.check import fail
 from edrl.deep.checkpoint import is_finished
 from edrl.deep.config import Config, read_config
-from edrl.study.tables import Table, from_rows
+from edrl.deep.provenance import read_provenance
+from edrl.study.tables import Table
 
+_MOST_STEPS = 10**15
 _TAIL = 4096  # bytes, in which there is a whole row
 
 
@@ -34,19 +37,26 @@ def tables_finished(config: Config, logged: int, evaluated: int) -> bool:
 
 
 def steps_done(out: Path) -> int:
-    """The last step in the metrics of a run."""
-    return int(last_row(out / "metrics.csv").get("step", 0) or 0)
+    """How far a run has come, as its metrics say."""
+    return _last_step(out / "metrics.csv")
 
 
 def _evaluated(out: Path) -> int:
-    return int(last_row(out / "evaluations.csv").get("step", 0))
+    return _last_step(out / "evaluations.csv")
+
+
+def _last_step(path: Path) -> int:
+    step = last_row(path).get("step", "") or "0"
+    if not step.isdecimal() or int(step) > _MOST_STEPS:
+        raise ValueError(f"{path} cannot be read: {step!r} in its last row is no step")
+    return int(step)
 
 
 def last_row(path: Path) -> dict[str, str]:
     """The last whole row of a CSV file, which may be long and growing; empty if there is none."""
     try:
         with path.open("rb") as file:
-            header = file.readline().decode().strip().split(",")
+            header = file.readline().decode(errors="replace").strip().split(",")
             file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _TAIL))
             rows = file.read().decode(errors="replace").split("\n")[:-1]
     except FileNotFoundError:
@@ -55,33 +65,39 @@ def last_row(path: Path) -> dict[str, str]:
     return dict(zip(header, cells, strict=True)) if len(cells) == len(header) else {}
 
 
-def numbers(path: Path, names: tuple[str, ...]) -> Table:
-    """Columns of numbers. A line that was cut short, by a kill or a full disk, is left out."""
-    rows = [_entries(row, names) for row in _whole_lines(path)]
-    return from_rows(names, filter(None, rows))
+def numbers(path: Path, names: tuple[str, ...], rough: tuple[str, ...] = ()) -> Table:
+    """Columns of numbers. A line that was cut short, by a kill or a full disk, is left out.
 
-
-def _whole_lines(path: Path) -> list[dict[str | None, str | None]]:
-    """The rows of a CSV file up to its last line break; none if there is no file."""
+    What is no number is an error that names the file; in `rough` columns nan and inf are numbers.
+    """
+    columns: Table = {name: [] for name in names}
     if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if line.endswith("\n")))
-
-
-def _entries(row: dict[str | None, str | None], names: tuple[str, ...]) -> list[float]:
-    """The numbers of a row; none if it has more or fewer cells than the header."""
-    if None in row or None in row.values():
-        return []
+        return columns
     try:
-        return [float(row[name] or "") for name in names]
-    except (KeyError, ValueError):
-        return []
+        with path.open(newline="", encoding="utf-8") as file:
+            whole = [line for line in file if line.endswith("\n")]
+        head, *rows = csv.reader(whole) if whole else [list(names)]
+        for row in rows:
+            if len(row) == len(head) and row[-1]:
+                _append(columns, dict(zip(head, row, strict=True)), rough)
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    except KeyError as error:
+        raise ValueError(f"{path} cannot be read: it has no column {error}") from error
+    return columns
+
+
+def _append(columns: Table, cells: dict[str, str], rough: tuple[str, ...]) -> None:
+    for name, column in columns.items():
+        number = float(cells[name])
+        limit = _MOST_STEPS if name == "step" else inf
+        if name not in rough and not (isfinite(number) and abs(number) <= limit):
+            raise fail(name, cells[name], "it must be a finite number")
+        column.append(number)
 
 
 def machine_of(out: Path) -> str:
-    """The machine that last worked on a run."""
-    try:
-        return str(json.loads((out / "provenance.json").read_text())[-1]["machine"]["host"])
-    except FileNotFoundError:
-        return ""
+    """The machine that a run was worked on last."""
+    *_, last = [{}, *read_provenance(out)]
+    machine = last.get("machine", {})
+    return str(machine.get("host", "")) if isinstance(machine, dict) else ""

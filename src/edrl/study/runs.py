@@ -6,9 +6,10 @@ fewer files.
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,9 @@ from edrl.core.check import fail
 from edrl.deep.calibration import CALIBRATION, Calibration
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
+from edrl.deep.provenance import read_provenance
 from edrl.deep.settings import Value
+from edrl.study.entry_checks import check_plan_entry, check_planned_row, check_run_entry
 from edrl.study.identity import Record
 from edrl.study.progress import finished, numbers, steps_done, tables_finished
 from edrl.study.tables import Json, Table, read_json
@@ -118,6 +121,7 @@ def read_run(path: Path, goals: Goals) -> RunResult:
     """The run in a directory; plans may have grown since it was begun."""
     config = read_config(path)
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
+    _check_increasing(path / "evaluations.csv", evaluations["step"])
     goal = max(config.steps, goals.get((Record.of(config), config.env, config.seed), 0))
     return RunResult(
         path=path,
@@ -128,17 +132,16 @@ def read_run(path: Path, goals: Goals) -> RunResult:
         steps=np.array(evaluations["step"], np.int64),
         scores=np.array(evaluations["mean"], np.float64),
         timing=timing_of(path),
-        calibration=numbers(path / "calibration.csv", CALIBRATION),
-        made=_makers(path / "provenance.json"),
+        # A network that diverges expects nan.
+        calibration=numbers(path / "calibration.csv", CALIBRATION, rough=CALIBRATION[2:]),
+        made=tuple(read_provenance(path)),
     )
 
 
-def _makers(file: Path) -> tuple[Json, ...]:
-    """What made a run, as far as it was written down."""
-    if not file.exists():
-        return ()
-    made = read_json(file)
-    return tuple(made) if isinstance(made, list) else (made,)
+def _check_increasing(path: Path, steps: Sequence[float]) -> None:
+    """Rows that are there twice would count twice."""
+    if any(later <= earlier for earlier, later in pairwise(steps)):
+        raise ValueError(f"{path} cannot be read: its steps must increase from row to row")
 
 
 def write_runs(path: Path, runs: Iterable[RunResult], plans: Iterable[PlannedRun]) -> None:
@@ -189,7 +192,7 @@ def _plan_entries(plans: Iterable[PlannedRun]) -> list[Json]:
 def read_runs(path: Path) -> tuple[list[RunResult], list[PlannedRun]]:
     """The runs in a file that `write_runs` wrote, and the plan."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         if content["version"] not in (1, VERSION):
             right = f"it must be 1 or {VERSION} for this version of edrl"
             raise fail("version", content["version"], right)
@@ -197,11 +200,14 @@ def read_runs(path: Path) -> tuple[list[RunResult], list[PlannedRun]]:
         if content["version"] == 1:
             return runs, _plan_of_labels(content["planned"], runs)
         return runs, _plan_of_entries(content["planned"])
-    except (ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path} cannot be read: it has no {error}") from error
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 def _from_entry(path: Path, entry: Json) -> RunResult:
+    check_run_entry(entry)
     config = Config.from_entries(entry["config"])
     goal = dataclasses.replace(config, steps=entry["planned"])
     if "finished" not in entry:  # format 1: `ended` says whether there was a last checkpoint
@@ -224,6 +230,7 @@ def _from_entry(path: Path, entry: Json) -> RunResult:
 def _plan_of_entries(entries: Iterable[Json]) -> list[PlannedRun]:
     plans = []
     for entry in entries:
+        check_plan_entry(entry)
         settings = {name: _plain(value) for name, value in entry["settings"].items()}
         record = Record(entry["agent"], tuple(settings.items()))
         rows = entry["runs"]
@@ -243,7 +250,9 @@ def _plan_of_labels(
     for run in runs:
         known.setdefault(_label_before(run), run)
     plans = []
-    for label, env, seed, steps in rows:
+    for row in rows:
+        check_planned_row(row, 2)
+        label, env, seed, steps = row
         like = known.get(label)
         record, names = (Record(label), ()) if like is None else (like.record, like.names)
         plans.append(PlannedRun(record, names, env, seed, steps))

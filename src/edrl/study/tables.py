@@ -115,5 +115,5 @@ def read_json(path: Path) -> Any:
     """What a file holds; if it is damaged, the error names it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error

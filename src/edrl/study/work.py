@@ -71,4 +71,4 @@ def _train(config: Config, out: Path, callbacks: Sequence[Callback]) -> None:
         right = "it was begun with other settings than those of the study"
         raise fail("run", str(out), right)
     longer = max(begun.steps, config.steps)  # somebody may have made it longer
-    resume(out, steps=longer, older=True, callbacks=callbacks)
+    resume(out, steps=longer, older=True, trust=True, callbacks=callbacks)

@@ -18,7 +18,15 @@ name, and their reports show scores between the random and the human one.
 
 from edrl.deep.environments.environment import Environment, Step, observation_shape
 from edrl.deep.environments.source import EnvironmentSource
-from edrl.deep.environments.suite import Scores, Suite, make, names, register, scores_of
+from edrl.deep.environments.suite import (
+    Scores,
+    Suite,
+    import_suite,
+    make,
+    names,
+    register,
+    scores_of,
+)
 
 __all__ = [
     "Environment",
@@ -26,6 +34,7 @@ __all__ = [
     "Scores",
     "Step",
     "Suite",
+    "import_suite",
     "make",
     "names",
     "observation_shape",

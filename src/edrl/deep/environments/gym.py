@@ -1,7 +1,6 @@
 """Any Gymnasium environment with a discrete action space."""
 
 import importlib
-import math
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -12,6 +11,13 @@ from gymnasium.spaces import Box, Discrete
 
 from edrl.core.check import fail
 from edrl.deep.environments.environment import Step, check_saved_name, check_step, text_to_array
+from edrl.deep.environments.spaces import (
+    FrameReader,
+    read_flag,
+    read_picture,
+    read_results,
+    read_reward,
+)
 
 
 class Gymnasium:
@@ -46,13 +52,14 @@ class Gymnasium:
         if not isinstance(observations, Box | Discrete):
             right = "it must be Box or Discrete (gymnasium.wrappers.FlattenObservation makes a Box)"
             raise fail(f"observation space of {self.name}", observations, right)
+        if 0 in (observations.shape or ()):
+            right = "it must have at least one number to observe"
+            raise fail(f"observation space of {self.name}", observations, right)
         self._first_action = int(actions.start)
         self.num_actions = int(actions.n)
         self.action_names = self._names_of(actions)
-        self._observations = observations
-        shape = (int(observations.n),) if isinstance(observations, Discrete) else observations.shape
-        self.frame_shape: tuple[int, ...] = tuple(shape)
-        self.frame_dtype = np.dtype(np.uint8 if observations.dtype == np.uint8 else np.float32)
+        self._frame = FrameReader(self.name, observations)
+        self.frame_shape, self.frame_dtype = self._frame.shape, self._frame.dtype
         brightest = float(np.max(observations.high)) if isinstance(observations, Box) else 1.0
         self.scale = 1 / brightest if self.frame_dtype == np.uint8 and brightest > 0 else 1.0
 
@@ -60,13 +67,16 @@ class Gymnasium:
         """The environment's own, unless a wrapper has changed the actions; or their numbers."""
         meanings = getattr(self._env.unwrapped, "get_action_meanings", None)
         if callable(meanings) and actions == self._env.unwrapped.action_space:
-            return tuple(str(meaning) for meaning in cast(Iterable[object], meanings()))
+            names = tuple(str(meaning) for meaning in cast(Iterable[object], meanings()))
+            if len(names) == actions.n:
+                return names
         return tuple(str(int(actions.start) + number) for number in range(int(actions.n)))
 
     def reset(self) -> np.ndarray:
         """Start an episode; its seed is drawn from the environment's and the episode's number."""
         words = np.random.SeedSequence([self._seed, self._episodes]).generate_state(1)
-        observation, _ = self._env.reset(seed=int(words[0]))
+        results = self._env.reset(seed=int(words[0]))
+        observation, _ = read_results(self.name, "reset", results)
         self._episodes += 1
         self._running = True
         return self._frame(observation)
@@ -74,16 +84,12 @@ class Gymnasium:
     def step(self, action: int) -> Step:
         """Take an action, counted from 0 even if the action space starts elsewhere."""
         check_step(action, self.num_actions, self._running)
-        observation, reward, terminated, truncated, _ = self._env.step(
-            self._first_action + int(action)
-        )
-        self._running = not (terminated or truncated)
-        number = _as_number(reward)
-        if not math.isfinite(number):
-            raise fail(
-                f"reward of {self.name}", reward, "an environment's rewards must be finite numbers"
-            )
-        return Step(self._frame(observation), number, number, bool(terminated), not self._running)
+        results = self._env.step(self._first_action + int(action))
+        observation, reward, terminated, truncated, _ = read_results(self.name, "step", results)
+        terminal = read_flag(self.name, "terminated", terminated)
+        self._running = not (terminal or read_flag(self.name, "truncated", truncated))
+        number = read_reward(self.name, reward)
+        return Step(self._frame(observation), number, number, terminal, not self._running)
 
     def render(self) -> np.ndarray:
         """The picture that the environment draws in the mode rgb_array."""
@@ -91,9 +97,16 @@ class Gymnasium:
             right = "it must be 'rgb_array' (for an id: register it with that in kwargs)"
             raise fail(f"render_mode of {self.name}", self._env.render_mode, right)
         try:
-            return np.asarray(self._env.render(), np.uint8)
+            picture = self._env.render()
         except gymnasium.error.DependencyNotInstalled as error:
             raise ImportError(f"{self.name} cannot be drawn: {error}") from error
+        return read_picture(self.name, picture)
+
+    @property
+    def steps_per_second(self) -> float:
+        """The pace at which the environment is meant to be watched."""
+        pace = self._env.metadata.get("render_fps")
+        return float(pace) if isinstance(pace, int | float) and pace > 0 else 15.0
 
     def save(self) -> dict[str, np.ndarray]:
         """The number of episodes begun, from which the seeds of the next ones follow."""
@@ -109,21 +122,6 @@ class Gymnasium:
         """Close the Gymnasium environment."""
         self._env.close()
 
-    def _frame(self, observation: Any) -> np.ndarray:
-        """A copy of an observation: environments may write the next one into the same memory."""
-        if isinstance(self._observations, Discrete):
-            places = np.arange(self._observations.n)
-            here = places == observation - self._observations.start
-            return np.asarray(here, np.float32)
-        frame = np.array(observation, self.frame_dtype)
-        if not np.isfinite(frame).all():
-            raise fail(
-                f"observation of {self.name}",
-                observation,
-                "an environment's observations must be finite",
-            )
-        return frame
-
 
 def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:
     """Evaluations and other lanes would play with other running averages than the agent learnt."""
@@ -136,13 +134,6 @@ def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:
                 f"{right} (TransformObservation, TransformReward)",
             )
         env = env.env
-
-
-def _as_number(reward: Any) -> float:
-    try:
-        return float(reward)
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def registered(name: str) -> registration.EnvSpec:

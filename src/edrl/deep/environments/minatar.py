@@ -108,8 +108,8 @@ class MinAtar:
             for name, v in state.items()
             if name.startswith("game/")
         }
-        known = set(vars(self._game)) - {"random"}
-        if attributes.keys() != known:
+        known = {name: value for name, value in vars(self._game).items() if name != "random"}
+        if _forms(attributes) != _forms(known):
             raise fail(
                 "state", sorted(attributes), f"it must have MinAtar's attributes {sorted(known)}"
             )
@@ -126,6 +126,14 @@ class MinAtar:
 
     def _frame(self) -> np.ndarray:
         return np.asarray(self._game.state().view(np.uint8))
+
+
+def _forms(attributes: dict[str, Any]) -> dict[str, object]:
+    """The names of attributes, and the form of those that are arrays."""
+    forms: dict[str, object] = {}
+    for name, value in attributes.items():
+        forms[name] = (value.shape, value.dtype) if isinstance(value, np.ndarray) else None
+    return forms
 
 
 def _game_class(game: str) -> Any:

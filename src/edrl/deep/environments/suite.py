@@ -1,5 +1,6 @@
 """Suites: families of environments that are known by name, with the scores of others in them."""
 
+import contextlib
 import csv
 import importlib
 from collections.abc import Mapping
@@ -7,7 +8,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_seed, fail
 from edrl.deep.environments import atari, minatar
 from edrl.deep.environments.environment import Environment
 
@@ -95,12 +96,20 @@ def names() -> tuple[str, ...]:
 
 
 def scores_of(env: str) -> Scores:
-    """What others score in an environment; nothing of one that no suite knows."""
-    try:
-        suite, name = _suite_of(env)
-    except ImportError:  # of a module that is not on this machine
-        return Scores()
+    """What others score in an environment; nothing of one that no suite knows.
+
+    No module is imported for it: names come from the files of runs, too.
+    """
+    suite, name = _registered(env)
     return Scores() if suite is None else suite.scores.get(name, Scores())
+
+
+def import_suite(env: str) -> None:
+    """Import the module of MODULE:NAME, which may register a suite, if it is on this machine."""
+    module, _, _ = env.rpartition(":")
+    if module:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
 
 
 def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Environment:
@@ -112,7 +121,7 @@ def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Envi
         seed: of the environment's random numbers.
         sticky: whether an Atari game repeats the last action with probability 0.25.
     """
-    seed = check_count("seed", seed, 0)
+    seed = check_seed("seed", seed)
     suite, name = _find(env) if isinstance(env, str) else (None, "")
     if suite is None:
         return _make_gymnasium(env, seed, sticky)
@@ -136,10 +145,16 @@ def _find(env: str) -> tuple[Suite | None, str]:
 
 
 def _suite_of(env: str) -> tuple[Suite | None, str]:
-    """The suite of an environment, if it has one, and its name there."""
-    module, _, name = env.rpartition(":")
+    """The suite of an environment, if it has one, and its name there; its module is imported."""
+    module, _, _ = env.rpartition(":")
     if module:
         importlib.import_module(module)
+    return _registered(env)
+
+
+def _registered(env: str) -> tuple[Suite | None, str]:
+    """The suite of an environment, if it is known by now, and its name there."""
+    _, _, name = env.rpartition(":")
     for suite in _SUITES:
         if name in suite.names:
             return suite, name

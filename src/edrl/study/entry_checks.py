@@ -1,0 +1,97 @@
+"""Whether the entries of a runs.json are what a report writes: it may have come from anywhere."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+from edrl.core.check import fail
+from edrl.deep.calibration import CALIBRATION
+from edrl.deep.provenance import check_provenance
+
+_MOST_STEPS = 10**15
+
+
+def check_run_entry(entry: Any) -> None:
+    """The entry of a run, but for its config, which checks itself."""
+    if not isinstance(entry, dict):
+        raise fail("run", entry, "it must be an object")
+    counts = [entry["planned"], entry["reached"], *_list("steps", entry["steps"])]
+    if not all(_is_count(count) for count in counts):
+        raise fail("planned, reached or steps", counts, "they must be whole numbers")
+    if any(later <= earlier for earlier, later in pairwise(entry["steps"])):
+        raise fail("steps", entry["steps"], "they must increase")
+    scores = _list("scores", entry["scores"])
+    if len(scores) != len(entry["steps"]) or not all(map(_is_finite, scores)):
+        raise fail("scores", scores, "they must be finite numbers, one for each of the steps")
+    if not isinstance(entry.get("finished", entry.get("ended")), bool):
+        raise fail("finished", entry.get("finished"), "it must be true or false")
+    _check_timing(entry["timing"])
+    _check_calibration(entry["calibration"])
+    check_provenance("made", _list("made", entry["made"]))
+
+
+def check_plan_entry(entry: Any) -> None:
+    """The planned runs of one agent."""
+    if not isinstance(entry, dict) or not isinstance(entry["agent"], str):
+        raise fail("planned", entry, "it must be an object with the name of an agent")
+    if not all(isinstance(name, str) for name in _list("names", entry["names"])):
+        raise fail("names", entry["names"], "they must be texts")
+    if not isinstance(entry["settings"], dict) or not all(
+        map(_is_plain, entry["settings"].values())
+    ):
+        raise fail("settings", entry["settings"], "they must be plain values by their names")
+    for row in _list("runs", entry["runs"]):
+        check_planned_row(row, 1)
+
+
+def check_planned_row(row: Any, texts: int) -> None:
+    """A planned run: some texts, the last of which is its game, its seed and its steps."""
+    if not isinstance(row, list) or len(row) != texts + 2:
+        raise fail("planned run", row, f"it must be a list of {texts + 2}")
+    if not all(isinstance(text, str) for text in row[:texts]) or not all(
+        map(_is_count, row[texts:])
+    ):
+        raise fail("planned run", row, "it must have a game, a seed and a number of steps")
+
+
+def _check_timing(timing: Any) -> None:
+    if timing is None:
+        return
+    if not isinstance(timing, dict) or not all(map(_is_finite, timing.values())):
+        raise fail("timing", timing, "it must be null or an object of numbers")
+
+
+def _check_calibration(calibration: Any) -> None:
+    if not isinstance(calibration, dict) or calibration.keys() != set(CALIBRATION):
+        raise fail("calibration", calibration, f"it must have the columns {', '.join(CALIBRATION)}")
+    columns = [_list("calibration", column) for column in calibration.values()]
+    if len({len(column) for column in columns}) > 1 or not all(
+        map(_is_number, (number for column in columns for number in column))
+    ):
+        raise fail("calibration", calibration, "its columns must be numbers, and equally many")
+    if not all(map(_is_finite, [*calibration["step"], *calibration["returns"]])):
+        raise fail("calibration", calibration, "its steps and counts must be finite")
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise fail(name, value, "it must be a list")
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    return _is_number(value) and abs(value) < 1e300 and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MOST_STEPS
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_number, value))
+    return value is None or isinstance(value, str | int | float | bool)
