@@ -38,7 +38,10 @@ class Calibration:
 
     def row(self, step: int) -> dict[str, float]:
         """What calibration.csv tells of it."""
-        return {"step": step} | {name: getattr(self, name) for name in CALIBRATION[1:]}
+        row: dict[str, float] = {"step": step}
+        for name in CALIBRATION[1:]:
+            row[name] = getattr(self, name)
+        return row
 
     @property
     def warning(self) -> str | None:
