@@ -20,7 +20,7 @@ import edrl.deep
 from edrl.cli.evaluate import Evaluate
 from edrl.cli.train import Train
 from edrl.deep import Agent, Callback, Config, Run, Trained, load, resume, train
-from edrl.deep.callbacks import Row, TensorBoard
+from edrl.deep.callbacks import Evaluation, Row, TensorBoard
 from edrl.deep.environments import import_suite, make, names, register, scores_of, suite
 from edrl.deep.tables import TABLES
 from edrl.study.plan import plan
@@ -275,3 +275,25 @@ def test_the_front_door_has_all_that_it_lists() -> None:
         assert getattr(edrl.deep, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         edrl.deep.trian  # noqa: B018
+
+
+def test_the_network_of_the_best_evaluation_is_kept(tmp_path: Path) -> None:
+    """Also by a run that goes on: what an earlier part of it had is still the best."""
+    networks: dict[int, np.ndarray] = {}
+    scores: dict[int, float] = {}
+
+    class Note(Callback):
+        def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
+            networks[run.step] = np.array(run.state.learner.acting[0]["weight"])
+            scores[run.step] = float(np.mean(evaluation.played.scores))
+
+    config = dataclasses.replace(SMALL, steps=300, evaluate_every=50, evaluate_steps=60)
+    train(dataclasses.replace(config, steps=150), tmp_path / "run", callbacks=[Note()])
+    resume(tmp_path / "run", steps=300, callbacks=[Note()])
+    best = max(scores, key=lambda step: (scores[step], -step))
+    kept = load(tmp_path / "run", best=True)
+    assert kept.step == best
+    np.testing.assert_array_equal(kept.parameters[0]["weight"], networks[best])
+    (tmp_path / "run" / "best.npz").unlink()
+    with pytest.raises(ValueError, match="no evaluation of it was kept"):
+        load(tmp_path / "run", best=True)

@@ -40,6 +40,8 @@ class Evaluate:
     """The seed of the environment and of random actions. The same seed plays the same episodes."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Take the checkpoint before the last one if the last one is damaged."""
+    best: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Take the network of the run's best evaluation instead of the last one."""
     trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Import the modules that the run names as MODULE:NAME. That runs their code: only for a run
     that you know."""
@@ -49,7 +51,7 @@ class Evaluate:
         console = Console()
         try:
             check_count("episodes", self.episodes, 1)
-            loaded = load(self.run, older=self.older, trust=self.trust)
+            loaded = load(self.run, older=self.older, trust=self.trust, best=self.best)
             played, returns = Played(), Returns(loaded.config.gamma)
             stopped = self._play(loaded, played, returns)
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
@@ -59,6 +61,8 @@ class Evaluate:
         calibration = returns.against(loaded.agent, loaded.parameters)
         if calibration is not None:
             console.print(str(calibration), soft_wrap=True, highlight=False)
+            if calibration.warning:
+                console.print(Text(calibration.warning, style="yellow"), soft_wrap=True)
         return 130 if stopped else 0
 
     def _tell(self, console: Console, loaded: Trained, played: Played, stopped: bool) -> None:

@@ -55,6 +55,8 @@ class Play:
     """The seed of the environment and of random actions. The same seed plays the same episode."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Take the checkpoint before the last one if the last one is damaged."""
+    best: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Take the network of the run's best evaluation instead of the last one."""
     trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Import the modules that the run names as MODULE:NAME. That runs their code: only for a run
     that you know."""
@@ -66,7 +68,9 @@ class Play:
             check_film(self.video)
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
-            steps, score = self._film(load(self.run, older=self.older, trust=self.trust))
+            steps, score = self._film(
+                load(self.run, older=self.older, trust=self.trust, best=self.best)
+            )
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2

@@ -216,7 +216,14 @@ class _Progress(Callback):
         self.score = float(evaluation.row(run.step)["mean"])
         text = f"step {run.step:,}: evaluation, mean score {self.score:.2f}"
         self._bar.console.print(text, highlight=False)
+        self._warn_of(run, evaluation)
         self._since = run.step, time.perf_counter()
+
+    def _warn_of(self, run: Run, evaluation: Evaluation) -> None:
+        """Say what is wrong with expected returns, once there has been time to learn them."""
+        found = evaluation.calibration
+        if found is not None and found.warning and 2 * run.step > run.config.steps:
+            self._bar.console.print(Text(found.warning, style="yellow"), soft_wrap=True)
 
     def on_end(self, run: Run) -> None:
         self._bar.stop()

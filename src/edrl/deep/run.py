@@ -18,6 +18,7 @@ from edrl.core.check import check_directory, fail
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
+from edrl.deep.best import KeepBest
 from edrl.deep.callbacks import Calibrate, Callback, Checkpoints, Evaluate, Event, Log
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment, EnvironmentSource, observation_shape
@@ -94,8 +95,8 @@ class Run:
         self.tables = Tables(self.out, self.agent.diagnostics)
         self._timing = Timing(self.out)
         self.callbacks = (
-            Log(), Evaluate(), Calibrate(config.gamma), self.tables, *callbacks, Checkpoints(),
-            self._timing,
+            Log(), Evaluate(), Calibrate(config.gamma), self.tables, KeepBest(), *callbacks,
+            Checkpoints(), self._timing,
         )  # fmt: skip
         self.state = RunState(
             learner=new_learner(

@@ -15,6 +15,7 @@ from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
+from edrl.deep.best import best_network
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import EnvironmentSource, observation_shape
 from edrl.deep.learner import GreedyPolicy, learnt_returns, new_learner, optimiser_for, seed_of
@@ -106,6 +107,7 @@ def load(
     replay: type[Replay] = Replay,
     older: bool = False,
     trust: bool = False,
+    best: bool = False,
 ) -> Trained:
     """The agent of a run's last checkpoint, ready to play; nothing in the run is changed.
 
@@ -115,6 +117,8 @@ def load(
         older: if the last checkpoint is damaged, take the one before.
         trust: whether modules that the run's config names as MODULE:NAME may be imported. That
             runs their code, so it must be a run that you know.
+        best: take the network of the run's best evaluation instead of the last one. Its score is
+            too high an estimate: it was chosen for it.
     """
     out = Path(out)
     if not checkpoint.found(out):
@@ -137,12 +141,15 @@ def load(
         built, optimiser_for(config, built), jax.random.key(0), target_network=not config.rollout
     )
     learner = from_arrays({"learner": learner}, kept.arrays)["learner"]
-    _check_finite(out, learner.acting)
+    parameters, step = learner.acting, kept.step
+    if best:
+        parameters, step = best_network(out, parameters)
+    _check_finite(out, parameters)
     return Trained(
         config=config,
         agent=built,
-        parameters=learner.acting,
-        step=kept.step,
+        parameters=parameters,
+        step=step,
         observation_shape=observation_shape(environment),
         observation_dtype=np.dtype(environment.frame_dtype),
         action_names=environment.action_names,
