@@ -55,6 +55,11 @@ class Plan(NamedTuple):
     """Which values are knots, in the order of their levels."""
     own_taus: Float[Array, " m"]
 
+    def cast(self, dtype: np.dtype) -> "Plan":
+        """With numbers of this kind. Compiled functions must not meet float64 in float32's world."""
+        plan = jax.tree.map(lambda part: part.astype(dtype), self)
+        return Plan(*plan[:2], self.own.astype(np.int32), plan.own_taus)
+
 
 class Belief(NamedTuple):
     """How far values are to be believed, and what else is known of the distribution."""
@@ -179,7 +184,7 @@ def robust_expectiles(
         known, first = np.unique(levels, return_index=True)
         mean_at = None if mean_at is None else int(np.argmin(np.abs(known - 0.5)))
         return believed.within(impute_expectiles(values[..., first], known, mean_at))
-    plan = plan_for(levels, believed.shape)
+    plan = plan_for(levels, believed.shape).cast(values.dtype)
     return believed.within(_impute(values, plan, mean_at, believed.noise, believed.keep_mean))
 
 
@@ -189,7 +194,7 @@ def robust_at_traced_levels(
     """The same at increasing levels, K >= 2, that are not known before they are traced."""
     if believed.noise == 0:
         return believed.within(impute_expectiles(values, taus, mean_at))
-    plan = _plan_for_traced(taus, mean_at, believed.shape)
+    plan = _plan_for_traced(taus, mean_at, believed.shape).cast(values.dtype)
     return believed.within(_impute(values, plan, mean_at, believed.noise, believed.keep_mean))
 
 
