@@ -176,6 +176,7 @@ def test_traced_levels(mean_at: int | None) -> None:
         assert distance(imputed, truth) < 0.3
 
 
+@pytest.mark.slow  # it takes long to compile
 def test_gradients_are_finite_and_those_of_the_mean() -> None:
     """Also where all values are equal."""
     values = np.concatenate([noisy(ROBUST, distributions(9), 0.05), np.ones((1, 11))])
