@@ -3,7 +3,7 @@
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -15,9 +15,9 @@ from benchmarks.timing import seconds
 from edrl import Expectiles
 from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import Config
-from edrl.deep.learner import Adam, new_learner, seed_of, update
+from edrl.deep.learner import new_learner, optimiser_for, seed_of, update
 from edrl.deep.networks import network_for
-from edrl.deep.replay import Batch
+from edrl.deep.rollout import Batch
 
 _BATCH, _ACTIONS, _ROUNDS, _REPEAT = 32, 6, 25, 10
 
@@ -66,17 +66,18 @@ def updates() -> dict[str, Any]:
 def _updater(config: Config, batch: Batch) -> Callable[[], Any]:
     family = config.family()
     network = network_for("minatar", (10, 10, 4), _ACTIONS, family.num_outputs, 1.0)
-    agent, adam = StatisticsAgent(family, network), Adam(config.learning_rate, config.adam_epsilon)
-    state, seed = [new_learner(agent, adam, jax.random.key(0))], seed_of(0, 0)
+    agent = StatisticsAgent(family, network)
+    optimiser = optimiser_for(config, agent)
+    state, seed = [new_learner(agent, optimiser, jax.random.key(0))], seed_of(0, 0)
 
     def step() -> Any:
-        state[0], losses = update(agent, adam, state[0], batch, seed)
+        state[0], losses = update(agent, optimiser, state[0], batch, seed)
         return state[0].online, losses
 
     return step
 
 
-def _microseconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+def _microseconds(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """The least time of a call, by turns: other work on the machine only adds to it."""
     for call in calls.values():
         call()  # compiles

@@ -57,8 +57,8 @@ class Plan(NamedTuple):
 
     def cast(self, dtype: np.dtype) -> "Plan":
         """With numbers of this kind. Compiled functions must not meet float64 in float32's world."""
-        plan = jax.tree.map(lambda part: part.astype(dtype), self)
-        return Plan(*plan[:2], self.own.astype(np.int32), plan.own_taus)
+        plan: Plan = jax.tree.map(lambda part: part.astype(dtype), self)
+        return plan._replace(own=self.own.astype(np.int32))
 
 
 class Belief(NamedTuple):
