@@ -219,7 +219,7 @@ def _impute(
     return Particles(4 * jnp.clip(centre + scale * atoms, -limit, limit), probs)
 
 
-def _consistent(x: jax.Array, plan: Plan) -> Bool[jax.Array, "..."]:
+def _consistent(x: jax.Array, plan: Plan) -> Bool[jax.Array, "*batch"]:
     """Whether values, centred at the mean among them, are expectiles up to rounding."""
     knots, taus = x[..., plan.own], jnp.asarray(plan.own_taus, x.dtype)
     p_ratio, q_ratio = height_ratios(taus)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.types import Array, Float
+from edrl.core.types import Array, Float, Int
 
 RATIOS = np.concatenate([[0.0, 1e-6, 1e-5], np.geomspace(1e-4, 1.0, 17)])
 """Standard deviations of the noise beside the values' spread, from none to as much as that."""
@@ -48,7 +48,7 @@ class Smoother(NamedTuple):
     volume: Float[Array, " S"]
     """The logarithm of the noise's determinant, halved."""
 
-    def at(self, targets: Float[np.ndarray, " m"]) -> "Smoother":
+    def at(self, targets: Int[np.ndarray, " m"]) -> "Smoother":
         """With some of the targets only, in this order."""
         return self._replace(back=self.back[:, targets])
 
