@@ -200,7 +200,11 @@ def robust_at_traced_levels(
 
 @jit(static=("mean_at", "keep_mean"))
 def _impute(
-    values: jax.Array, plan: Plan, mean_at: int | None, noise: float | None, keep_mean: bool
+    values: jax.Array,
+    plan: Plan,
+    mean_at: int | None,
+    noise: float | jax.Array | None,
+    keep_mean: bool,
 ) -> Particles:
     """From values in the order of the plan's levels, with the mean at a place or at none."""
     # As in exact imputation: nothing overflows, and powers of two scale without rounding.
