@@ -74,7 +74,7 @@ class Belief(NamedTuple):
     @classmethod
     def of(
         cls,
-        noise: float | Sequence[float] | None,
+        noise: float | Sequence[float] | Float[np.ndarray, " K"] | None,
         size: int,
         mean_at: int | None,
         keep_mean: bool,
@@ -158,9 +158,9 @@ def _plan_for_traced(
 
 def robust_expectiles(
     values: ValuesLike,
-    taus: Sequence[float],
+    taus: Sequence[float] | Float[np.ndarray, " K"],
     *,
-    noise: float | Sequence[float] | None = None,
+    noise: float | Sequence[float] | Float[np.ndarray, " K"] | None = None,
     keep_mean: bool = True,
     support: tuple[float, float] | None = None,
 ) -> Particles:
