@@ -95,6 +95,17 @@ FAMILIES = [
     Case("expectiles-gaps", Expectiles(11, imputation="exact-gaps"), slow=True),
     Case("expectiles-spline", Expectiles(11, imputation="exact-spline")),
     Case("expectiles-midpoint", Expectiles(11, imputation="exact-midpoint"), slow=True),
+    Case("expectiles-robust", Expectiles(11, imputation="robust"), exact=False),
+    Case("expectiles-robust-5", Expectiles(5, imputation="robust"), exact=False, slow=True),
+    Case(
+        "expectiles-robust-without-noise",
+        Expectiles(11, imputation=edrl.RobustExpectiles(noise=0.0)),
+    ),
+    Case(
+        "expectiles-robust-midpoints-10",
+        Expectiles(midpoints(10), imputation="robust"),
+        exact=False,
+    ),
     Case("expectiles-maximum-entropy", Expectiles(5, imputation="maximum-entropy"), exact=False),
     Case("expectiles-equal-weights", Expectiles(5, imputation="equal-weights"), exact=False),
     Case("expectiles-scipy-root", Expectiles(5, imputation="scipy-root"), exact=False),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         MEstimator,
         Moments,
         Quantiles,
+        RobustExpectiles,
         evenly_spaced,
         midpoints,
     )
@@ -64,6 +65,7 @@ __all__ = [
     "Moments",
     "Particles",
     "Quantiles",
+    "RobustExpectiles",
     "ScipyMinimize",
     "ScipyRoot",
     "Statistics",
@@ -94,7 +96,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "edrl.core.algorithms": ("ALGORITHMS", "Algorithm", "algorithm"),
     "edrl.core.families": (
         "Categorical", "ExactExpectiles", "Expectiles", "HuberQuantiles", "MEstimator", "Mean",
-        "Moments", "Quantiles", "evenly_spaced", "midpoints",
+        "Moments", "Quantiles", "RobustExpectiles", "evenly_spaced", "midpoints",
     ),
     "edrl.core.imputation": (
         "IMPUTATIONS", "EqualWeights", "MaximumEntropy", "ScipyMinimize", "ScipyRoot", "as_samples",

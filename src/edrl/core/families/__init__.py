@@ -1,7 +1,7 @@
 """The families of statistics: one file each, one contract for all (tests/contracts.py)."""
 
 from edrl.core.families.categorical import Categorical
-from edrl.core.families.expectiles import ExactExpectiles, Expectiles
+from edrl.core.families.expectiles import ExactExpectiles, Expectiles, RobustExpectiles
 from edrl.core.families.levels import LevelStatistics, evenly_spaced, midpoints
 from edrl.core.families.m_estimator import MEstimator
 from edrl.core.families.moments import Mean, Moments
@@ -34,6 +34,7 @@ __all__ = [
     "Mean",
     "Moments",
     "Quantiles",
+    "RobustExpectiles",
     "evenly_spaced",
     "midpoints",
 ]

@@ -1,5 +1,6 @@
 """Expectiles (Definition 3.3): quantiles' siblings whose middle one is the mean."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, get_args
@@ -8,11 +9,16 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.check import fail
+from edrl.core.check import check_number, fail
 from edrl.core.families.balance import balance_point
 from edrl.core.families.levels import LevelStatistics, TausLike, column, evenly_spaced, levels_for
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.exact_expectiles import NEAR_HALF, Rule, impute_expectiles
+from edrl.core.imputation.robust_expectiles import (
+    Belief,
+    robust_at_traced_levels,
+    robust_expectiles,
+)
 from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.statistics import Imputation, Statistics, check_samples, expect_with_score
@@ -60,6 +66,64 @@ class ExactExpectiles:
         return impute_expectiles(jnp.asarray(values), family.taus, family.mean_at, self.rule)
 
 
+@dataclass(frozen=True)
+class RobustExpectiles:
+    """Imputation from noisy expectiles: those of the smoothed curve, which is the posterior mean
+    under a broad prior over distributions.
+
+    The result explains the values within their noise, and follows the prior where they say nothing
+    (docs/robust-imputation.md). Values without noise are imputed exactly.
+    """
+
+    noise: float | tuple[float, ...] | None = None
+    """The values' standard deviation, in their own units, or one for each; None to estimate it for
+    each row, by how well the values fit the prior and each other.
+    """
+    keep_mean: bool = True
+    """Whether the mean stays the value at the level 1/2, as in exact imputation. A value that has a
+    noise of its own is not kept.
+    """
+    support: tuple[float, float] | None = None
+    """The least and the greatest possible return, if they are known."""
+    levels: tuple[float, ...] | None = None
+    """The family's levels, if they are known before tracing: the family says so itself."""
+
+    def __post_init__(self) -> None:
+        if self.noise is not None:
+            for noise in np.atleast_1d(self.noise):
+                check_number("noise", float(noise), 0.0)
+        if self.support is not None and not self.support[0] < self.support[1]:
+            raise fail("support", self.support, "it must be (low, high) with low < high")
+
+    def at(self, taus: Taus) -> "RobustExpectiles":
+        """The same for these levels."""
+        known = isinstance(taus, np.ndarray) and taus.ndim == 1
+        levels = tuple(taus.tolist()) if known else None
+        if isinstance(self.noise, tuple) and len(self.noise) != taus.shape[-1]:
+            right = f"it must be one number, or one for each of the {taus.shape[-1]} levels"
+            raise fail("noise", self.noise, right)
+        return dataclasses.replace(self, levels=levels)
+
+    def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
+        """Impute `Particles` from expectiles [..., K]."""
+        if not isinstance(family, Expectiles):
+            raise fail(
+                "imputation", self, f"it is made for Expectiles, not for {type(family).__name__}"
+            )
+        values = jnp.asarray(values)
+        if self.levels is not None or values.shape[-1] == 1:
+            return robust_expectiles(
+                values,
+                self.levels or (0.5,),
+                noise=self.noise,
+                keep_mean=self.keep_mean,
+                support=self.support,
+            )
+        size, mean_at = values.shape[-1], family.mean_at
+        believed = Belief.of(self.noise, size, mean_at, self.keep_mean, self.support)
+        return robust_at_traced_levels(values, jnp.asarray(family.taus), mean_at, believed)
+
+
 class Expectiles(LevelStatistics):
     """The tau-expectiles of a distribution, imputed exactly and in closed form unless told
     otherwise.
@@ -77,6 +141,8 @@ class Expectiles(LevelStatistics):
     own_imputations: ClassVar[Mapping[str, Imputation]] = {
         "exact": ExactExpectiles(),
         **{f"exact-{rule}": ExactExpectiles(rule) for rule in get_args(Rule)},
+        "robust": RobustExpectiles(),
+        "robust-free-mean": RobustExpectiles(keep_mean=False),
     }
 
     def __init__(
@@ -86,7 +152,8 @@ class Expectiles(LevelStatistics):
         mean_at: int | None = None,
     ):
         self.taus = levels_for(taus, evenly_spaced)
-        self.imputation = find_imputation(imputation, self.own_imputations)
+        found = find_imputation(imputation, self.own_imputations)
+        self.imputation = found.at(self.taus) if isinstance(found, RobustExpectiles) else found
         self.mean_at = _place_of_half(self.taus, mean_at)
 
     @property

@@ -60,14 +60,14 @@ def impute_expectiles(
     # so nothing below depends on the units of the return.
     centre = mean[..., None] / 4
     x = knots / 4 - centre
-    scale = _power_of_two(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    scale = power_of_two(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
     reach = float(jnp.finfo(values.dtype).eps) ** -0.5
     atoms, probs = _interpolate(x / scale, taus, mean_at, rule, reach)
     limit = float(jnp.finfo(values.dtype).max) / 4
     return Particles(4 * jnp.clip(centre + scale * atoms, -limit, limit), probs)
 
 
-class _Curve(NamedTuple):
+class Curve(NamedTuple):
     """A convex function through knots: what is needed of P and P - x."""
 
     x: jax.Array  # [..., n], the knots
@@ -80,10 +80,17 @@ def _interpolate(
     x: jax.Array, taus: jax.Array, num_below: int | None, rule: Rule, reach: float
 ) -> tuple[jax.Array, jax.Array]:
     """Atoms and probs of mean 0 from centred knots x, at most 1 in size."""
-    curve = _convex_curve(x, taus, num_below, reach)
+    return place_atoms(_convex_curve(x, taus, num_below, reach), jnp.sign(taus - 0.5), rule)
+
+
+def place_atoms(curve: Curve, side: jax.Array, rule: Rule) -> tuple[jax.Array, jax.Array]:
+    """Atoms and probs of mean 0 of a distribution whose integrated CDF goes through the knots.
+
+    `side [n]` is -1 for knots below the mean and 1 for those above.
+    """
     x, slopes = curve.x, curve.slopes
     jumps = jnp.diff(slopes, axis=-1)
-    leftward = _share_to_the_left(x, slopes, jnp.sign(taus - 0.5), rule)
+    leftward = _share_to_the_left(x, slopes, side, rule)
     to_left, to_right = leftward * jumps, (1 - leftward) * jumps
 
     # Tails: the tangents at the outermost knots meet the asymptotes at x - P/F and x + (P-x)/(1-F).
@@ -114,7 +121,7 @@ def _interpolate(
     return atoms - jnp.sum(probs * atoms, axis=-1, keepdims=True), probs
 
 
-def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: float) -> _Curve:
+def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: float) -> Curve:
     """The knots as they are where they lie on a convex function, and repaired where they do not.
 
     `reach` bounds how far beyond the outermost knot an atom may lie. Consistent values ask for more
@@ -122,22 +129,36 @@ def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: f
     infinity.
     """
     side = jnp.sign(taus - 0.5)
-    p_ratio, q_ratio = taus / _twice_from_half(taus), (1 - taus) / _twice_from_half(taus)
+    p_ratio, q_ratio = height_ratios(taus)
     slopes = chord_slopes(x, p_ratio * x, q_ratio * x, reach)
-    in_order = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(side * x >= 0, axis=-1)
-    consistent = in_order & jnp.all(jnp.diff(slopes, axis=-1) >= 0, axis=-1)
-    as_it_is = _Curve(x, p_ratio[:1] * x[..., :1], q_ratio[-1:] * x[..., -1:], slopes)
+    consistent = are_expectiles(x, slopes, side)
+    as_it_is = Curve(x, p_ratio[:1] * x[..., :1], q_ratio[-1:] * x[..., -1:], slopes)
 
-    def mended() -> _Curve:
+    def mended() -> Curve:
         """Row by row: what is consistent stays as it is, whatever else is in the batch."""
         knots = side * jnp.maximum(side * jnp.sort(x, axis=-1), 0)
         moved = repaired(knots, p_ratio * knots, q_ratio * knots, taus, num_below, reach)
         keep = consistent[..., None]
         pairs = zip(as_it_is, (knots, *moved), strict=True)
-        return _Curve(*(jnp.where(keep, old, new) for old, new in pairs))
+        return Curve(*(jnp.where(keep, old, new) for old, new in pairs))
 
-    found: _Curve = lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
+    found: Curve = lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
     return found
+
+
+def height_ratios(taus: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """P / x and (P - x) / x at the knots."""
+    return taus / _twice_from_half(taus), (1 - taus) / _twice_from_half(taus)
+
+
+def are_expectiles(
+    x: jax.Array, slopes: jax.Array, side: jax.Array, slack: float = 0.0
+) -> jax.Array:
+    """Whether centred knots are expectiles, by the slopes of their chords (Theorem 1 of
+    docs/exact-imputation.md). Slopes may fall by `slack`, for rounding.
+    """
+    in_order = jnp.all(jnp.diff(x, axis=-1) > 0, axis=-1) & jnp.all(side * x >= 0, axis=-1)
+    return in_order & jnp.all(jnp.diff(slopes, axis=-1) >= -slack, axis=-1)
 
 
 def _twice_from_half(taus: jax.Array) -> jax.Array:
@@ -214,7 +235,7 @@ def feasible_mean(values: ValuesLike, taus: Float[Array, " K"]) -> jax.Array:
     # Work around the values next to the mean: small numbers, no digits lost to an offset.
     nearest = jnp.take(values, jnp.argmin(jnp.abs(taus - 0.5)), axis=-1)[..., None]
     x = values - nearest
-    spread = _power_of_two(x[..., -1:] - x[..., :1])
+    spread = power_of_two(x[..., -1:] - x[..., :1])
     x = x / spread
     lower, upper = _bounds_of_mean(x, taus, jnp.abs(values) / spread)
     # The mean lies between the expectiles below and above 1/2, where those exist.
@@ -260,7 +281,7 @@ def _padded(x: jax.Array, before: float, after: float) -> jax.Array:
     return jnp.pad(x, [*ends, (1, 1)], constant_values=[*ends, (before, after)])
 
 
-def _power_of_two(x: jax.Array) -> jax.Array:
+def power_of_two(x: jax.Array) -> jax.Array:
     """The power of two next above x > 0, and 1 for x = 0 (or where x is not finite)."""
     x = lax.stop_gradient(x)
     exponent = jnp.frexp(jnp.where(jnp.isfinite(x) & (x > 0), x, 0.5))[1]
