@@ -19,6 +19,7 @@ from edrl.core.particles import Particles
 from edrl.core.precision import in_float64, is_concrete
 from edrl.core.statistics import Statistics
 from edrl.core.types import Array, Float, Int
+from edrl.tabular.episodes import check_episodes_end
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.rewards import EXPONENTIAL, KINDS, NORMAL, PARTICLES, UNIFORM
@@ -141,6 +142,7 @@ def solve_moments(mdp: MDP, policy: PolicyLike, k: int) -> Float[np.ndarray, "S 
     known by then.
     """
     chosen = as_policy(mdp, policy)
+    check_episodes_end(mdp, chosen)
     k = check_count("k", k, 1)
     rewards = reward_moments(mdp, k)
     at_states = [np.ones(mdp.num_states)]  # the moment of order 0
