@@ -308,7 +308,7 @@ def changed(array: Any, at: Any, value: Any) -> np.ndarray:
         (lambda: MDP.from_lists([[[(1.0, 0)]]], 0.9), "state 0, action 0: each entry must be"),
         (lambda: MDP.from_lists([[[(1.0, 0, Particles(np.ones((2, 3))))]]], 0.9), "a reward is one"),
         (lambda: MDP.from_lists({0: {1: [(1.0, 1, 0.0)]}}, 0.9), r"actions of state 0 is \[1\]: action 0 is missing"),
-        (lambda: MDP.from_lists({0: {0: [(1.0, 10**9, 0.0)]}}, 0.9), "1000000000: .*state 1 is neither .*state 0 leads"),
+        (lambda: MDP.from_lists({0: {0: [(1.0, 10**9, 0.0)]}}, 0.9), "1000000000: .*state 1 is .*state 0 leads"),
         (lambda: MDP.from_lists({0: {0: [(1.0, 1, 0.0)]}, 10**9: {}}, 0.9), "1000000000: .*state 2 is neither listed"),
         (lambda: MDP.from_lists({0: {0: [(1.0, 1, 0.0)], 10**9: [(1.0, 1, 0.0)]}}, 0.9), r"action 1 is missing"),
         (lambda: MDP.from_lists([[[(1.0, 10**30, 0.0)]], []], 0.9), "next state is 1000.*state 0, action 0"),

@@ -85,6 +85,7 @@ class Particles(eqx.Module):
 
     def add(self, other: "Particles") -> "Particles":
         """The distribution of the sum of independent draws from both (a convolution): n * m atoms."""
+        other = check_samples(other)
         atoms = self.atoms[..., :, None] + other.atoms[..., None, :]
         ours, theirs = _as_precise(self.probs, other.probs), _as_precise(other.probs, self.probs)
         probs = ours[..., :, None] * theirs[..., None, :]
@@ -198,6 +199,15 @@ class Particles(eqx.Module):
         """A most probable atom [..., 1], which is never padding."""
         most_probable = jnp.argmax(self.probs, axis=-1, keepdims=True)
         return jnp.take_along_axis(jnp.asarray(self.atoms), most_probable, axis=-1)
+
+
+def check_samples(mu: Particles) -> Particles:
+    """`mu`, if it is a distribution."""
+    if not isinstance(mu, Particles):
+        got = type(mu).__name__ if np.ndim(mu) == 0 else f"an array of shape {np.shape(mu)}"
+        right = "pass edrl.Particles(atoms, probs); values of statistics are imputed first"
+        raise TypeError(f"got {got} where samples are expected: {right}, family.impute(values)")
+    return mu
 
 
 def level_rounding(levels: Atoms) -> float:

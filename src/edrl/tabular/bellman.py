@@ -15,8 +15,8 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import spsolve
 
 from edrl.core.check import check_count, fail
-from edrl.core.particles import Particles
-from edrl.core.precision import in_float64, is_concrete
+from edrl.core.particles import Particles, check_samples
+from edrl.core.precision import check_finite, in_float64
 from edrl.core.statistics import Statistics
 from edrl.core.types import Array, Float, Int
 from edrl.tabular.episodes import check_episodes_end
@@ -62,6 +62,7 @@ def backup_pair(
 def exact_backup(mdp: MDP, policy: PolicyLike, eta: Particles) -> Particles:
     """T^pi eta, with all its atoms: from eta [S, A, n] to [S, A, B * W * n * R] (Equation (3))."""
     pairs = (mdp.num_states, mdp.num_actions)
+    eta = check_samples(eta)
     if eta.shape != pairs:
         right = f"one distribution a state and action is needed: {pairs}"
         raise fail("eta.shape", eta.shape, right)
@@ -125,12 +126,7 @@ def check_values(
     if values.shape != shape:
         right = f"the values of all states and actions have the shape {shape}"
         raise fail(f"{argument}.shape", values.shape, right)
-    if is_concrete(values):
-        finite = np.isfinite(np.asarray(values))
-        if not finite.all():
-            at = tuple(map(int, np.argwhere(~finite)[0]))
-            raise fail(f"{argument}{list(at)}", float(values[at]), "values must be finite")
-    return values
+    return check_finite(argument, values)
 
 
 @in_float64

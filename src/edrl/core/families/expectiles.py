@@ -14,8 +14,8 @@ from edrl.core.families.levels import LevelStatistics, TausLike, column, evenly_
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.exact_expectiles import NEAR_HALF, Rule, impute_expectiles
 from edrl.core.jit import jit
-from edrl.core.particles import Particles
-from edrl.core.statistics import Imputation, Statistics, check_samples, expect_with_score
+from edrl.core.particles import Particles, check_samples
+from edrl.core.statistics import Imputation, Statistics, expect_with_score
 from edrl.core.types import (
     BroadcastAtoms,
     BroadcastValues,

@@ -9,8 +9,8 @@ import numpy as np
 
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.jit import jit
-from edrl.core.particles import Particles
-from edrl.core.statistics import Imputation, Statistics, check_samples, expect
+from edrl.core.particles import Particles, check_samples
+from edrl.core.statistics import Imputation, Statistics, expect
 from edrl.core.types import (
     BroadcastAtoms,
     BroadcastValues,
