@@ -2,8 +2,9 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +13,21 @@ import numpy.typing as npt
 
 from edrl.core.check import check_count, check_number
 from edrl.core.particles import Particles
+from edrl.core.plot import COLOURS
 from edrl.core.precision import in_float64, is_concrete
 from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.core.types import Array, Bool, Float, Int, ValuesLike
 from edrl.tabular.bellman import check_values, sweep
 from edrl.tabular.episodes import check_episodes_end
+from edrl.tabular.ground_truth import Truth
 from edrl.tabular.mdp import MDP
+from edrl.tabular.plot import Layer, State, name_of, plot_returns, truth_layers
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.progress import track
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 _SWEEPS_AT_ONCE = 64  # between two steps of the progress bar
 _MOST_SWEEPS = 10_000  # unless others are asked for
@@ -32,6 +39,7 @@ _STALL_SWEEPS, _STALL_HORIZONS = 500, 20  # the least length of a window without
 class Solution:
     """Where dynamic programming ended: the statistics of every pair, and how it got there."""
 
+    mdp: MDP
     family: Statistics
     values: Float[np.ndarray, "S A K"]
     policy: Policy  # the one evaluated, or the one found
@@ -49,6 +57,53 @@ class Solution:
     def means(self) -> Float[np.ndarray, "S A"]:
         """The expected returns that the statistics encode."""
         return np.asarray(self.family.mean(self.values))
+
+    def plot(
+        self,
+        states: State | Sequence[State] | None = None,
+        truth: Truth | Particles | None = None,
+    ) -> "matplotlib.figure.Figure":
+        """Draw the return distributions of some states, their actions side by side.
+
+        Args:
+            states: Numbers or names of states, by default the likeliest start.
+            truth: True return distributions to draw under the learnt ones.
+
+        Returns:
+            A figure of Matplotlib's pyplot: `.savefig("returns.png")` saves it.
+        """
+        learnt = Layer("learnt", self.distributions(), COLOURS[0])
+        layers = [*truth_layers(truth), learnt]
+        title = f"Return distributions by {name_of(self.family)}"
+        return plot_returns(self.mdp, layers, states, title, self._note)
+
+    def _note(self, state: int, action: int) -> str:
+        """How often the policy takes the action."""
+        actions, probs = self.policy.on_host()
+        share = float(probs[state][actions[state] == action].sum())
+        if share == 1:
+            return " (chosen)"
+        return f" (taken with probability {share:.2g})" if share > 0 else ""
+
+    def __repr__(self) -> str:
+        pairs = f"{self.mdp.num_states} states, {self.mdp.num_actions} actions"
+        last = f", the last change {self.residuals[-1]:.2g}" if self.iterations else ""
+        ended = "converged in" if self.converged else "not converged after"
+        return (
+            f"Solution({name_of(self.family)}, {pairs}: {ended} {self.iterations:,} sweeps{last}; "
+            f"expected return from the start {self._from_start():.4g})"
+        )
+
+    @in_float64
+    def _from_start(self) -> float:
+        """The expected return of an episode under the policy."""
+        first = np.flatnonzero(self.mdp.start)
+        if not np.isfinite(self.values[first]).all():
+            return math.nan
+        means = np.asarray(self.family.mean(self.values[first]))  # [starts, A]
+        actions, probs = self.policy.on_host()
+        taken = np.sum(probs[first] * np.take_along_axis(means, actions[first], axis=1), axis=-1)
+        return float(self.mdp.start[first] @ taken)
 
 
 @in_float64
@@ -166,7 +221,8 @@ def _iterate(
     if found is None:
         found = greedy_policy(family, jnp.asarray(block.values), risk, epsilon)
     values = np.asarray(block.values)
-    return Solution(family, values, Policy(*found.on_host()), settled, len(residuals), residuals)
+    chosen = Policy(*found.on_host())
+    return Solution(mdp, family, values, chosen, settled, len(residuals), residuals)
 
 
 def _warn(residuals: Float[np.ndarray, " iterations"], stalled: bool) -> None:

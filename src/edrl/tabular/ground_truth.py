@@ -8,21 +8,28 @@ below the truth for ever. Iterating T from the two ends of the range, splitting,
 Whatever the number of iterations, the truth lies between. Both bounds are rigorous.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.metrics import integrated_cdf_distance
 from edrl.core.particles import Particles
+from edrl.core.plot import COLOURS
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
 from edrl.core.types import Float
 from edrl.tabular.bellman import average, solve_linear, solve_moments
 from edrl.tabular.convex_bounds import bound_pairs, bound_states, in_parts, of_states, outcomes_of
 from edrl.tabular.mdp import MDP
+from edrl.tabular.plot import Layer, State, plot_returns
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.return_range import return_range, state_range
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Truth:
     |P(x) - P_true(x)| is at most `error[s, a]` for every x.
     """
 
+    mdp: MDP
     particles: Particles  # [S, A, 2n]: the even mixture of the two bounds
     error: Float[np.ndarray, "S A"]
     lower: Particles  # [S, A, n], below the truth in the convex order
@@ -58,6 +66,25 @@ class Truth:
             raise fail("family", family, "it has no bracket: write the method `bracket`")
         low, high = found
         return np.asarray(low), np.asarray(high)
+
+    def plot(self, states: State | Sequence[State] | None = None) -> "matplotlib.figure.Figure":
+        """Draw the return distributions of some states, their actions side by side.
+
+        Args:
+            states: Numbers or names of states, by default the likeliest start.
+
+        Returns:
+            A figure of Matplotlib's pyplot: `.savefig("returns.png")` saves it.
+        """
+        layer = Layer("truth", self.particles, COLOURS[0])
+        return plot_returns(self.mdp, [layer], states, "True return distributions")
+
+    def __repr__(self) -> str:
+        pairs = f"{self.mdp.num_states} states, {self.mdp.num_actions} actions"
+        return (
+            f"Truth({pairs}: error at most {self.error.max():.2g} after {self.iterations:,} sweeps;"
+            f" expected returns from {self.means.min():.4g} to {self.means.max():.4g})"
+        )
 
 
 @in_float64
@@ -102,7 +129,7 @@ def return_distributions(
     middle = Particles(np.concatenate(points, axis=-1), np.concatenate(masses, axis=-1) / 2)
     error = np.asarray(integrated_cdf_distance(lower, upper)) / 2
     error = error + solve_linear(mdp, chosen, mdp.discretisation_error, mdp.gamma)
-    return Truth(middle, error, lower, upper, means, done)
+    return Truth(mdp, middle, error, lower, upper, means, done)
 
 
 def _expected_steps(mdp: MDP, policy: Policy) -> float:

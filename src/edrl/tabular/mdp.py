@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
+from edrl.core.precision import is_concrete
 from edrl.core.types import Array, Bool, Float, Int, Key
 from edrl.tabular.lists import Lists, ToyText, Transitions, gymnasium_lists, lists_to_arrays
 from edrl.tabular.reach import reached
@@ -177,6 +178,17 @@ class MDP(eqx.Module):
     def num_transitions(self) -> int:
         """The number of branches with positive probability."""
         return int(np.count_nonzero(self.probs))
+
+    def __repr__(self) -> str:
+        """Short, and with numbers in it where there are any."""
+        if not is_concrete(*jax.tree.leaves(self)) or not isinstance(self.probs, np.ndarray):
+            return f"MDP(gamma={self.gamma}, successors={self.successors}, probs={self.probs})"
+        rewards = np.asarray(self.rewards.atoms)[np.asarray(self.rewards.probs) > 0]
+        return (
+            f"MDP({self.num_states} states ({int(self.terminal.sum())} terminal), "
+            f"{self.num_actions} actions, {self.num_transitions} transitions, "
+            f"rewards from {rewards.min():.4g} to {rewards.max():.4g}, gamma={self.gamma})"
+        )
 
     def sample_branch(
         self, key: Key, state: Int[ArrayLike, "*batch"], action: Int[ArrayLike, "*batch"]

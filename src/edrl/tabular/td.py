@@ -136,7 +136,8 @@ def learn(
                 history.append(np.asarray(learner.values(state.parameters)))
             advance(last - first, "")
     _warn_of_divergence(history[-1])
-    return Learnt(family, np.stack(history), np.asarray(state.visits), np.asarray(marks))
+    visits, values = np.asarray(state.visits), np.stack(history)
+    return Learnt(mdp, family, alphas, values, visits, np.asarray(marks))
 
 
 def _check_task(
