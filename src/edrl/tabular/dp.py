@@ -18,7 +18,7 @@ from edrl.core.precision import in_float64, is_concrete
 from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.core.types import Array, Bool, Float, Int, ValuesLike
-from edrl.tabular.bellman import check_values, sweep
+from edrl.tabular.bellman import DistinctPairs, check_values, sweep
 from edrl.tabular.episodes import check_episodes_end
 from edrl.tabular.ground_truth import Truth
 from edrl.tabular.mdp import MDP
@@ -202,6 +202,7 @@ def _iterate(
     most = _MOST_SWEEPS if max_iterations is None else max_iterations
     most = check_count("max_iterations", most, 1)
     block = _Sweeps.start(initial_values(mdp, family, initial))
+    pairs = DistinctPairs.of(mdp)
     residuals = np.zeros(0)
     stalled = False
     with track("dynamic programming", most, progress) as advance:
@@ -209,7 +210,9 @@ def _iterate(
             at_most = min(_SWEEPS_AT_ONCE, most - len(residuals))
             # None and not 0 for a greedy policy: it has one action a state, an epsilon-greedy one
             # has all.
-            block = _sweeps(mdp, family, policy, risk, epsilon or None, block, tolerance, at_most)
+            block = _sweeps(
+                mdp, family, policy, risk, epsilon or None, block, pairs, tolerance, at_most
+            )
             done = int(block.done)
             residuals = np.concatenate([residuals, np.asarray(block.changes)[:done]])
             stalled = max_iterations is None and has_stalled(residuals, mdp.gamma)
@@ -289,6 +292,7 @@ def _sweeps(
     risk: RiskMeasure | None,
     epsilon: Float[jax.Array, ""] | None,
     before: _Sweeps,
+    pairs: DistinctPairs,
     tolerance: Float[jax.Array, ""],
     at_most: Int[jax.Array, ""],
 ) -> _Sweeps:
@@ -299,7 +303,7 @@ def _sweeps(
         current = policy
         if current is None:
             current = greedy_policy(family, values, risk, 0.0 if epsilon is None else epsilon)
-        updated = sweep(mdp, current, family, values)
+        updated = sweep(mdp, current, family, values, pairs)
         change = jnp.max(jnp.abs(updated - values), axis=(0, 1))
         largest = jnp.maximum(state.largest, jnp.max(jnp.abs(updated), axis=(0, 1)))
         # Statistics may have other units (moments), and one may be 0 but for the rounding of others
