@@ -30,6 +30,14 @@ def check_count(argument: str, value: int, least: int) -> int:
     return int(value)
 
 
+def check_index(argument: str, value: int, count: int) -> int:
+    """A whole number from 0 up to before `count`."""
+    index = check_count(argument, value, 0)
+    if index >= count:
+        raise fail(argument, value, f"it must be a number from 0 to {count - 1}")
+    return index
+
+
 def check_number(
     argument: str,
     value: float,

@@ -199,8 +199,7 @@ def _iterate(
     progress: bool | None,
 ) -> Solution:
     check_number("tolerance", tolerance, 0.0)
-    most = _MOST_SWEEPS if max_iterations is None else max_iterations
-    most = check_count("max_iterations", most, 1)
+    most = _most_sweeps(max_iterations)
     block = _Sweeps.start(initial_values(mdp, family, initial))
     pairs = DistinctPairs.of(mdp)
     residuals = np.zeros(0)
@@ -220,12 +219,14 @@ def _iterate(
     settled = bool(block.settled)
     if not settled and max_iterations is None:
         _warn(residuals, stalled)
-    found = policy
-    if found is None:
-        found = greedy_policy(family, jnp.asarray(block.values), risk, epsilon)
+    found = policy or greedy_policy(family, jnp.asarray(block.values), risk, epsilon)
     values = np.asarray(block.values)
     chosen = Policy(*found.on_host())
     return Solution(mdp, family, values, chosen, settled, len(residuals), residuals)
+
+
+def _most_sweeps(asked_for: int | None) -> int:
+    return _MOST_SWEEPS if asked_for is None else check_count("max_iterations", asked_for, 1)
 
 
 def _warn(residuals: Float[np.ndarray, " iterations"], stalled: bool) -> None:

@@ -50,8 +50,9 @@ def lists_to_arrays(transitions: Lists) -> Listed:
     rows = _rows(transitions)
     num_states, num_actions = _count_states(transitions, rows), _count_actions(rows)
     _check_successors(rows, num_states)
-    busy = {x for (x, _), row in rows.items() if row}
-    for x in sorted(set(range(num_states)) - busy):  # terminal states stay where they are
+    for x in sorted(
+        set(range(num_states)) - _busy_states(rows)
+    ):  # terminal states stay where they are
         rows |= {(x, a): [(1.0, x, 0.0)] for a in range(num_actions)}
     return _filled(rows, (num_states, num_actions, max(map(len, rows.values()))))
 
@@ -87,12 +88,7 @@ def _rows(transitions: Lists) -> _Rows:
 
 def _count_states(transitions: Lists, rows: _Rows) -> int:
     """The length of a list; for a dictionary, 1 more than the largest state that it names."""
-    if not isinstance(transitions, Mapping):
-        named = set(range(len(transitions)))
-    else:
-        named = {int(x) for x in transitions}
-        for row in rows.values():
-            named |= {successor for _, successor, _ in row if successor >= 0}
+    named = _named_states(transitions, rows)
     if not named:
         raise fail("transitions", transitions, "at least one state is needed")
     largest = max(named)
@@ -106,6 +102,16 @@ def _count_states(transitions: Lists, rows: _Rows) -> int:
     return 1 + largest
 
 
+def _named_states(transitions: Lists, rows: _Rows) -> set[int]:
+    """The states of a list; for a dictionary, those that it lists or leads to."""
+    if not isinstance(transitions, Mapping):
+        return set(range(len(transitions)))
+    named = {int(x) for x in transitions}
+    for row in rows.values():
+        named |= {successor for _, successor, _ in row if successor >= 0}
+    return named
+
+
 def _where_from(rows: _Rows, state: int) -> str:
     """A note on which state and action lead there, if any do."""
     for (x, a), row in rows.items():
@@ -116,19 +122,28 @@ def _where_from(rows: _Rows, state: int) -> str:
 
 def _count_actions(rows: _Rows) -> int:
     """The number of actions: the same in all states that have transitions."""
-    listed: dict[int, set[int]] = {}
-    for x, a in rows:
-        listed.setdefault(x, set()).add(a)
-    busy = {x for (x, _), row in rows.items() if row}
-    most = max((len(listed[x]) for x in busy), default=1)
-    for x in sorted(busy):
-        missing = _first_missing(listed[x])
-        if missing < most or missing <= max(listed[x]):
-            right = (
-                f"action {missing} is missing: a state has all actions, or none if it is terminal"
-            )
-            raise fail(f"actions of state {x}", sorted(listed[x]), right)
+    listed = _listed_actions(rows)
+    most = max(map(len, listed.values()), default=1)
+    for x, actions in sorted(listed.items()):
+        missing = _first_missing(actions)
+        if missing < most or missing <= max(actions):
+            right = f"action {missing} is missing: a state has all of them, or none at an end"
+            raise fail(f"actions of state {x}", sorted(actions), right)
     return most
+
+
+def _listed_actions(rows: _Rows) -> dict[int, set[int]]:
+    """The actions of each state that has transitions."""
+    listed: dict[int, set[int]] = {x: set() for x in _busy_states(rows)}
+    for x, a in rows:
+        if x in listed:
+            listed[x].add(a)
+    return listed
+
+
+def _busy_states(rows: _Rows) -> set[int]:
+    """The states that have transitions; the others are terminal."""
+    return {x for (x, _), row in rows.items() if row}
 
 
 def _first_missing(numbers: set[int]) -> int:

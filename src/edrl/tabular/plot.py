@@ -1,11 +1,12 @@
 """Pictures of the returns of states: a panel for each action, what was learnt over the truth."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_index, fail
 from edrl.core.particles import Particles
 from edrl.core.plot import TRUTH, Curve, draw, label_axes, new_figure, view_of, write_means
 from edrl.core.statistics import Statistics
@@ -53,29 +54,30 @@ def name_of(family: Statistics) -> str:
     return f"{family.size} {type(family).__name__}"
 
 
+def _no_note(state: int, action: int) -> str:
+    return ""
+
+
 def plot_returns(
     mdp: MDP,
     layers: Sequence[Layer],
     states: State | Sequence[State] | None,
     title: str,
-    note: Callable[[int, int], str] = lambda state, action: "",
+    note: Callable[[int, int], str] = _no_note,
 ) -> "matplotlib.figure.Figure":
     """The returns of some states, by default of the likeliest start: a panel for each action.
 
     The note of a state and an action stands behind their names.
     """
-    for layer in layers:
-        if layer.particles.shape != (mdp.num_states, mdp.num_actions):
-            right = f"one distribution a state and action is needed: {mdp.probs.shape[:2]}"
-            raise fail(f"shape of {layer.label}", layer.particles.shape, right)
+    _check_shapes(mdp, layers)
     chosen = _numbers(mdp, states)
     columns = min(mdp.num_actions, _MOST_COLUMNS)
     rows_a_state = -(-mdp.num_actions // columns)
     rows = rows_a_state * len(chosen)
     figure, panels = new_figure(rows, columns, 1.2 + 2.7 * columns, 0.9 + 2.2 * rows)
-    pairs = [(state, action) for state in chosen for action in range(mdp.num_actions)]
+    pairs = list(itertools.product(chosen, range(mdp.num_actions)))
     curves = [_curves(layers, *pair) for pair in pairs]
-    view = view_of([curve for of_pair in curves for curve in of_pair])
+    view = view_of(list(itertools.chain.from_iterable(curves)))
     for place, panel in enumerate(_in_order(panels, len(chosen), mdp.num_actions)):
         panel.set_title(_name(mdp, *pairs[place]) + note(*pairs[place]), fontsize=9.5)
         draw(panel, curves[place], view)
@@ -87,6 +89,13 @@ def plot_returns(
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(title, fontsize=10.5)
     return figure
+
+
+def _check_shapes(mdp: MDP, layers: Sequence[Layer]) -> None:
+    for layer in layers:
+        if layer.particles.shape != (mdp.num_states, mdp.num_actions):
+            right = f"one distribution a state and action is needed: {mdp.probs.shape[:2]}"
+            raise fail(f"shape of {layer.label}", layer.particles.shape, right)
 
 
 def _curves(layers: Sequence[Layer], state: int, action: int) -> list[Curve]:
@@ -110,18 +119,21 @@ def _numbers(mdp: MDP, states: State | Sequence[State] | None) -> list[int]:
     """The states' numbers."""
     if states is None:
         return [int(np.argmax(mdp.start))]
-    several = states if isinstance(states, Sequence) and not isinstance(states, str) else [states]
-    return [_number(mdp, state) for state in several]
+    if isinstance(states, int | float | str):
+        return [_number(mdp, states)]
+    return [_number(mdp, state) for state in states]
 
 
 def _number(mdp: MDP, state: State) -> int:
     if isinstance(state, str):
-        if state not in (mdp.state_names or ()):
-            raise fail("state", state, f"it must be one of the state names, {mdp.state_names}")
-        return (mdp.state_names or ()).index(state)
-    if check_count("state", state, 0) >= mdp.num_states:
-        raise fail("state", state, f"it must be a number from 0 to {mdp.num_states - 1}")
-    return int(state)
+        return _number_of(mdp.state_names or (), state)
+    return check_index("state", state, mdp.num_states)
+
+
+def _number_of(names: tuple[str, ...], name: str) -> int:
+    if name not in names:
+        raise fail("state", name, f"it must be one of the state names, {names}")
+    return names.index(name)
 
 
 def _name(mdp: MDP, state: int, action: int) -> str:

@@ -82,18 +82,21 @@ def _in_full_precision(policy: Policy) -> Policy:
 
 
 def _from_array(mdp: MDP, policy: int | npt.ArrayLike) -> Policy:
-    traced = not is_concrete(policy)
-    array: Array = policy if isinstance(policy, jax.Array) and traced else np.asarray(policy)
-    if array.ndim == 0:
-        array = array[None].repeat(mdp.num_states)
-    least = mdp.num_states if traced else _first_optional_state(mdp)
-    if least <= len(array) <= mdp.num_states:
+    array = policy if isinstance(policy, jax.Array) else np.asarray(policy)
+    array = array if array.ndim else array[None].repeat(mdp.num_states)
+    if _has_right_rows(mdp, array):
         if array.ndim == 1 and np.issubdtype(array.dtype, np.integer):
             return Policy(array.astype(np.int32)[:, None], np.ones((len(array), 1)))
         if array.shape[1:] == (mdp.num_actions,) and array.dtype != bool:
-            return _from_probabilities(array.astype(float) if traced else as_probabilities(array))
-    got = (array.dtype.name, np.shape(policy))
+            return _from_probabilities(array)
+    got = (array.dtype.name, np.shape(array))
     raise fail("policy", got, f"it must be {_right_shapes(mdp)}")
+
+
+def _has_right_rows(mdp: MDP, array: Array) -> bool:
+    """A row for each state, or, where rows can be added, for all but terminal ones at the end."""
+    least = _first_optional_state(mdp) if is_concrete(array) else mdp.num_states
+    return least <= len(array) <= mdp.num_states
 
 
 def _right_shapes(mdp: MDP) -> str:
@@ -127,10 +130,11 @@ def _with_terminal_states(mdp: MDP, policy: Policy) -> Policy:
     )
 
 
-def _from_probabilities(probs: Float[Array, "S A"]) -> Policy:
-    if not isinstance(probs, np.ndarray):  # traced: which of them are zero cannot be seen
-        actions = jnp.arange(probs.shape[1], dtype=np.int32)
-        return Policy(jnp.broadcast_to(actions, probs.shape), probs)
+def _from_probabilities(given: Array) -> Policy:
+    if not is_concrete(given):  # which of them are zero cannot be seen
+        actions = jnp.arange(given.shape[1], dtype=np.int32)
+        return Policy(jnp.broadcast_to(actions, given.shape), jnp.asarray(given, float))
+    probs = as_probabilities(given)
     chosen = nonzero_first(probs)
     return Policy(chosen.astype(np.int32), np.take_along_axis(probs, chosen, -1))
 

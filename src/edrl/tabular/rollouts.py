@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.check import check_count, check_number, fail
+from edrl.core.check import check_count, check_index, check_number
 from edrl.core.particles import Particles
 from edrl.core.precision import in_float64
 from edrl.core.types import Bool, Float, Int, Key
@@ -32,10 +32,12 @@ def rollouts(
     start distribution draws it) with `action` (by default, the policy draws it). An episode ends in
     a terminal state, or when discounting leaves less than `truncation` times the largest reward.
     """
+    num_states, num_actions = mdp.num_states, mdp.num_actions
     episodes = check_count("episodes", episodes, 1)
     check_number("truncation", truncation, 0.0, 1.0, open_low=True)
-    _check_index("state", state, mdp.num_states)
-    _check_index("action", action, mdp.num_actions)
+    for name, value, count in (("state", state, num_states), ("action", action, num_actions)):
+        if value is not None:
+            check_index(name, value, count)
     chosen = as_policy(mdp, policy)
     start = mdp.start if state is None else (np.arange(mdp.num_states) == state).astype(float)
     check_episodes_end(mdp, chosen, _after_the_first_step(mdp, start, action))
@@ -43,11 +45,6 @@ def rollouts(
     key = jax.random.key(seed)
     least_discount = truncation * (1 - mdp.gamma)
     return Particles(_rollouts(mdp, chosen, key, start, first, least_discount, episodes))
-
-
-def _check_index(argument: str, value: int | None, count: int) -> None:
-    if value is not None and check_count(argument, value, 0) >= count:
-        raise fail(argument, value, f"it must be a number from 0 to {count - 1}")
 
 
 def _after_the_first_step(

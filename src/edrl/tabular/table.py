@@ -216,13 +216,13 @@ def _as_mask(name: str, states: npt.ArrayLike, num_states: int) -> Bool[np.ndarr
     array = np.asarray(states)
     if array.dtype == bool and array.shape == (num_states,):
         return array
-    if array.size == 0:
-        return np.zeros(num_states, bool)
-    if not np.issubdtype(array.dtype, np.integer) or array.ndim != 1:
+    listed = array if array.size else np.zeros(0, int)
+    if not np.issubdtype(listed.dtype, np.integer) or listed.ndim != 1:
         raise fail(name, states, f"it must be a mask of shape ({num_states},) or a list of states")
-    if array.min() < 0 or array.max() >= num_states:
+    everything = np.arange(num_states)
+    if not np.isin(listed, everything).all():
         raise fail(name, states, f"states are numbers from 0 to {num_states - 1}")
-    return np.isin(np.arange(num_states), array)
+    return np.isin(everything, listed)
 
 
 def nonzero_first(weights: Float[np.ndarray, "*batch n"]) -> Int[np.ndarray, "*batch width"]:
