@@ -174,7 +174,10 @@ def test_groups_of_pairs_give_what_all_pairs_at_once_give(
     values = random_values(5, family)
     atoms_a_pair = BRANCHES * REWARDS * ACTIONS * family.size
     monkeypatch.setattr(bellman, "_ATOMS_AT_ONCE", pairs_at_once * atoms_a_pair)
-    grouped = in_float64(jax.jit(lambda values: bellman.sweep(mdp, policy, family, values)))(values)
+    pairs = bellman.DistinctPairs.of(mdp)
+    grouped = in_float64(jax.jit(lambda values: bellman.sweep(mdp, policy, family, values, pairs)))(
+        values
+    )
     monkeypatch.undo()
     np.testing.assert_allclose(
         grouped, imputed_backup(mdp, policy, family, values), rtol=0, atol=1e-14
@@ -310,3 +313,20 @@ def test_nothing_follows_when_all_states_are_terminal() -> None:
     end = MDP.from_lists([[]], 1.0)
     assert (solve_moments(end, 0, 3) == 0).all()
     assert (exact_backup(end, 0, Particles(np.ones((1, 1, 2)))).atoms == 0).all()
+
+
+def test_pairs_with_the_same_transitions_are_backed_up_once() -> None:
+    """Two states lead to a third in the same way; their values are as if each were alone."""
+    same = [(0.5, 2, 1.0), (0.5, 3, Particles([0.0, 2.0]))]
+    lists = [[same, [(1.0, 2, 1.0)]], [same, same], [[(1.0, 3, -1.0)], [(1.0, 0, 0.5)]], []]
+    mdp, family = MDP.from_lists(lists, 0.9), Expectiles(5)
+    found = bellman.DistinctPairs.of(mdp)
+    assert found.kind[0] == found.kind[2] == found.kind[3]
+    assert len(found.first) == 5  # of eight: the end state's two actions are the same as well
+    alone = bellman.DistinctPairs(np.arange(8), np.arange(8))
+    values = np.random.default_rng(0).normal(size=(4, 2, 5)).cumsum(-1)
+    policy = as_policy(mdp, "uniform")
+    sweep = in_float64(jax.jit(bellman.sweep))
+    np.testing.assert_array_equal(
+        sweep(mdp, policy, family, values, found), sweep(mdp, policy, family, values, alone)
+    )

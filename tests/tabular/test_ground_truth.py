@@ -11,12 +11,14 @@ from scipy import stats
 from edrl.core.families import Categorical, Expectiles, Mean, Moments, Quantiles
 from edrl.core.metrics import integrated_cdf, integrated_cdf_distance, kolmogorov_smirnov
 from edrl.core.particles import Particles
-from edrl.tabular import ground_truth
+from edrl.tabular import convex_bounds
 from edrl.tabular.bellman import exact_backup, solve_moments
-from edrl.tabular.ground_truth import return_distributions, return_range, rollouts
+from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import control_mdp, garnet, n_chain
+from edrl.tabular.return_range import _Backup, return_range
 from edrl.tabular.rewards import Exponential, Normal
+from edrl.tabular.rollouts import rollouts
 
 STATES, ACTIONS, ATOMS = 4, 2, 32
 ROUNDING = 1e-13  # of sums of a few hundred terms of size 1
@@ -106,7 +108,7 @@ def test_the_error_shrinks_with_the_number_of_atoms() -> None:
 def test_a_tolerance_that_is_met_ends_the_iterations() -> None:
     mdp, policy = acyclic(0), random_policy(0)
     found = return_distributions(mdp, policy, atoms=ATOMS, tolerance=1.0)
-    assert found.iterations <= ground_truth._SWEEPS_AT_ONCE
+    assert found.iterations <= convex_bounds._SWEEPS_AT_ONCE
     few = return_distributions(mdp, policy, atoms=ATOMS, max_iterations=2)
     assert few.iterations == 2
     # However few the iterations, the truth is in between.
@@ -126,7 +128,7 @@ def test_another_policy_has_other_returns() -> None:
 def test_outcomes_in_parts_are_outcomes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp, policy = acyclic(0), random_policy(0)
     whole = return_distributions(mdp, policy, atoms=ATOMS)
-    monkeypatch.setattr(ground_truth, "_ATOMS_AT_ONCE", 10 * ATOMS)  # 10 of the 50 outcomes
+    monkeypatch.setattr(convex_bounds, "_ATOMS_AT_ONCE", 10 * ATOMS)  # 10 of the 50 outcomes
     parts = return_distributions(mdp, policy, atoms=ATOMS)
     assert integrated_cdf_distance(whole.particles, parts.particles).max() <= ROUNDING
 
@@ -154,7 +156,7 @@ def test_an_undiscounted_walk_of_random_length(monkeypatch: pytest.MonkeyPatch) 
     iterations go on until the news from the end have come all the way, although the largest error
     stays the same so long.
     """
-    monkeypatch.setattr(ground_truth, "_SWEEPS_AT_ONCE", 1)
+    monkeypatch.setattr(convex_bounds, "_SWEEPS_AT_ONCE", 1)
     lists = [[[(0.05, x + 1, Exponential() if x == 7 else 0.0), (0.95, x, 0.0)]] for x in range(8)]
     mdp = MDP.from_lists([*lists, []], 1.0, reward_atoms=2)
     found = return_distributions(mdp, 0, atoms=8)
@@ -347,13 +349,13 @@ def test_undiscounted_ranges_end_with_the_longest_path(monkeypatch: pytest.Monke
     """Two sweeps for states that all end in one step, however many there are."""
     states, sweeps = 200, [0]
     mdp = MDP.from_lists([*([[(1.0, states, float(x))]] for x in range(states)), []], 1.0)
-    original = ground_truth._state_range
+    original = _Backup.of_states
 
     def counted(*args: Any) -> Any:
         sweeps[0] += 1
         return original(*args)
 
-    monkeypatch.setattr(ground_truth, "_state_range", counted)
+    monkeypatch.setattr(_Backup, "of_states", counted)
     low, high = return_range(mdp, 0)
     np.testing.assert_array_equal(low[:-1, 0], np.arange(states))
     np.testing.assert_array_equal(high, low)

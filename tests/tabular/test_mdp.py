@@ -16,6 +16,7 @@ from scipy import stats
 
 from edrl.core.families import Mean
 from edrl.core.particles import Particles
+from edrl.tabular.bellman import solve_moments
 from edrl.tabular.dp import evaluate
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
@@ -223,8 +224,11 @@ def test_a_terminated_transition_ends_the_episode_even_into_a_living_state() -> 
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_gamma_one_is_allowed_exactly_if_every_policy_ends(seed: int) -> None:
-    """Against brute force: every deterministic policy must reach a terminal state from everywhere."""
+def test_gamma_one_is_allowed_exactly_if_episodes_end(seed: int) -> None:
+    """Against brute force: some policy must reach the terminal state from everywhere.
+
+    A policy is evaluated exactly if it does so itself.
+    """
     rng = np.random.default_rng(seed)
     states, actions = 4, 2
     linked = rng.random((states, actions, states)) < 0.35
@@ -232,24 +236,25 @@ def test_gamma_one_is_allowed_exactly_if_every_policy_ends(seed: int) -> None:
     linked[-1] = False
     linked[-1, :, -1] = True
     transitions = linked / linked.sum(-1, keepdims=True)
-    ends = True
-    for policy in itertools.product(range(actions), repeat=states):
-        reach = np.linalg.matrix_power(np.eye(states) + linked[np.arange(states), policy], states)
-        ends &= bool((reach[:, -1] > 0).all())
 
-    def build() -> MDP:
-        return MDP.from_dense(
-            transitions, np.ones((states, actions, states)), 1.0, terminal=[states - 1]
-        )
+    def ends(steps: np.ndarray) -> bool:
+        return bool((np.linalg.matrix_power(np.eye(states) + steps, states)[:, -1] > 0).all())
 
     transitions[-1] = 0.0  # the rows of a terminal state may be empty
-    if ends:
-        assert build().gamma == 1
-    else:
-        with pytest.raises(
-            ValueError, match=r"for ever from state [0-2] by action [01]; use gamma < 1"
-        ):
-            build()
+    if not ends(linked.any(1)):
+        with pytest.raises(ValueError, match=r"no policy reaches .* from state [0-2]: use gamma"):
+            MDP.from_dense(transitions, np.ones((4, 2)), 1.0, terminal=[states - 1])
+        return
+    rewards = np.ones((states, actions, states))
+    mdp = MDP.from_dense(transitions, rewards, 1.0, terminal=[states - 1])
+    for policy in itertools.product(range(actions), repeat=states):
+        if ends(linked[np.arange(states), policy]):
+            expected = expected_return(mdp, np.eye(actions)[list(policy)])
+            found = solve_moments(mdp, list(policy), 1)[np.arange(states), policy, 0]
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+        else:
+            with pytest.raises(ValueError, match=r"never ends from state [0-2].*: use gamma < 1"):
+                solve_moments(mdp, list(policy), 1)
 
 
 HALVES, ONES = np.full((2, 2, 2), 0.5), np.ones((2, 2))
@@ -275,7 +280,7 @@ def changed(array: Any, at: Any, value: Any) -> np.ndarray:
         (lambda: MDP.from_dense(HALVES, np.ones(2), 0.9), r"rewards.shape( is |.* got )\(2,\)"),
         (lambda: MDP.from_dense(HALVES, ONES, 1.5), r"gamma( is |.* got )1.5"),
         (lambda: MDP.from_dense(HALVES, ONES, float("nan")), r"gamma( is |.* got )nan"),
-        (lambda: MDP.from_dense(HALVES, ONES, 1.0), r"gamma is 1.0: .* state 0 by action 0"),
+        (lambda: MDP.from_dense(HALVES, ONES, 1.0), r"gamma is 1.0: no policy .* from state 0"),
         (lambda: MDP.from_dense(HALVES, ONES, 0.9, terminal=[1]), r"terminal\[1\].*action 0 of state 1"),
         (lambda: MDP.from_dense(HALVES, ONES, 0.9, terminal=[2]), r"terminal( is |.* got )\[2\]"),
         (lambda: MDP.from_dense(HALVES, ONES, 0.9, terminal=[True]), r"terminal( is |.* got )\[True\]"),
@@ -302,7 +307,14 @@ def changed(array: Any, at: Any, value: Any) -> np.ndarray:
         (lambda: MDP.from_lists([[[(1.0, 1, np.zeros(2))]], []], 0.9), "finite number, or a distribution"),
         (lambda: MDP.from_lists([[[(1.0, 0)]]], 0.9), "state 0, action 0: each entry must be"),
         (lambda: MDP.from_lists([[[(1.0, 0, Particles(np.ones((2, 3))))]]], 0.9), "a reward is one"),
-        (lambda: MDP.from_lists({0: {1: [(1.0, 1, 0.0)]}}, 0.9), r"sum of probs\[0, 0\]( is |.* got )0.0"),
+        (lambda: MDP.from_lists({0: {1: [(1.0, 1, 0.0)]}}, 0.9), r"actions of state 0 is \[1\]: action 0 is missing"),
+        (lambda: MDP.from_lists({0: {0: [(1.0, 10**9, 0.0)]}}, 0.9), "1000000000: .*state 1 is .*state 0 leads"),
+        (lambda: MDP.from_lists({0: {0: [(1.0, 1, 0.0)]}, 10**9: {}}, 0.9), "1000000000: .*state 2 is neither listed"),
+        (lambda: MDP.from_lists({0: {0: [(1.0, 1, 0.0)], 10**9: [(1.0, 1, 0.0)]}}, 0.9), r"action 1 is missing"),
+        (lambda: MDP.from_lists([[[(1.0, 10**30, 0.0)]], []], 0.9), "next state is 1000.*state 0, action 0"),
+        (lambda: MDP.from_lists([[[(1.0, 1, 0.0)]] * 2, [[(1.0, 0, 0.0)]]], 0.9), "state 1 is .*action 1 is missing"),
+        (lambda: MDP.from_lists([[[("1", 0, 0.0)]]], 0.9), "state 0, action 0: a probability"),
+        (lambda: MDP.from_lists([[[(1.0, "0", 0.0)]]], 0.9), "state 0, action 0: a next state"),
         (lambda: MDP.from_lists({-1: {0: [(1.0, 1, 0.0)]}}, 0.9), r"state or action( is |.* got )-1"),
         (lambda: MDP.from_lists([], 0.9), "at least one state"),
         (lambda: MDP.from_function(lambda x, a: [(1.0, 0, 1.0)], 0, 1, 0.9), r"num_states( is |.* got )0"),
@@ -447,6 +459,30 @@ def test_policy_errors_name_the_state(policy: Any, message: str) -> None:
     """A bad policy is refused with the state at fault."""
     with pytest.raises(ValueError, match=message):
         as_policy(POLICY_MDP, policy)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        np.arange(16) % 4,
+        np.full((16, 4), 0.25),
+        Policy(np.zeros((16, 2), int), np.full((16, 2), 0.5)),
+    ],
+    ids=["actions", "probabilities", "policy"],
+)
+def test_a_policy_for_the_states_of_gymnasium_fits_its_mdp(policy: Any) -> None:
+    """FrozenLake has 16 states, the MDP an end state more, in which no action counts."""
+    mdp = MDP.from_gymnasium("FrozenLake-v1", 0.99)
+    chosen = as_policy(mdp, policy)
+    assert len(chosen.actions) == mdp.num_states == 17
+    np.testing.assert_array_equal(chosen.probs.sum(-1), 1)
+    dense = chosen.dense(4)
+    if not isinstance(policy, Policy):
+        given = np.eye(4)[policy] if policy.ndim == 1 else policy
+        np.testing.assert_array_equal(dense[:16], given)
+    np.testing.assert_array_equal(evaluate(mdp, chosen, Mean()).values[16], 0)
+    with pytest.raises(ValueError, match=r"shape \(17,\).*states from 16 on are terminal.*\(15,\)"):
+        as_policy(mdp, np.zeros(15, int))
 
 
 def test_uniform_law_in_the_array_path() -> None:

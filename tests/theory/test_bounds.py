@@ -389,7 +389,13 @@ def test_returns_known_exactly() -> None:
     )
     eta = Particles(atoms, probs[:, None])
     truth = Truth(
-        eta, np.zeros((4, 1)), eta, eta, means=np.sum(eta.atoms * eta.probs, axis=-1), iterations=0
+        mdp,
+        eta,
+        np.zeros((4, 1)),
+        eta,
+        eta,
+        means=np.sum(eta.atoms * eta.probs, axis=-1),
+        iterations=0,
     )
     found = approximation_error(mdp, 0, family, truth=truth)
     assert found.uncertainty is not None

@@ -41,6 +41,8 @@ def test_pyright_refuses_every_form_of_the_type_error() -> None:
 
 MESSAGES = """
 import edrl
+import numpy as np
+from edrl import metrics, risk, tabular
 family = edrl.Expectiles(3)
 mu = edrl.Particles([0.0, 1.0])
 values = family.evaluate(mu)
@@ -54,13 +56,38 @@ for call in (
         call()
     except TypeError as error:
         print(error)
+families = (
+    edrl.Mean(), edrl.Moments(2), edrl.Categorical((0.0, 1.0)), edrl.Quantiles(3),
+    edrl.HuberQuantiles(3), family,
+)
+atoms = np.array([0.0, 1.0, 2.0])
+for call in (
+    *(family.evaluate for family in families),
+    lambda atoms: family.loss(values, atoms),
+    lambda atoms: metrics.wasserstein(atoms, mu),
+    lambda atoms: metrics.wasserstein(mu, atoms, p=2.0),
+    lambda atoms: metrics.cramer(mu, atoms),
+    lambda atoms: metrics.kolmogorov_smirnov(atoms, atoms),
+    lambda atoms: metrics.integrated_cdf(atoms, atoms),
+    risk.CVaR(0.5), risk.ValueAtRisk(0.5), risk.Entropic(1.0), risk.ExpectedReturn(),
+    risk.ExpectileRisk(0.3), risk.MeanVariance(1.0),
+    mu.add,
+    lambda atoms: tabular.exact_backup(tabular.problems.n_chain(3), 0, atoms),
+):
+    try:
+        call(atoms)
+    except TypeError as error:
+        print(error)
 """
 
 
 def test_at_run_time_each_form_is_told_in_plain_words() -> None:
     """In a process of its own, without the checks of types that are on in this one."""
     found = subprocess.run([sys.executable, "-c", MESSAGES], capture_output=True, text=True)
-    first, *others = found.stdout.splitlines()
-    assert "statistics (an array) where samples are expected" in first
-    assert len(others) == 3
-    assert all("samples (Particles) where statistics are expected" in text for text in others)
+    lines = found.stdout.splitlines()
+    values_for_samples, samples_for_values = [lines[0], *lines[4:]], lines[1:4]
+    assert len(lines) == 4 + 6 + 14, found.stderr
+    assert all("samples (Particles) where statistics are expected" in x for x in samples_for_values)
+    for text in values_for_samples:
+        assert "got an array of shape (3,) where samples are expected" in text
+        assert "pass edrl.Particles(atoms, probs)" in text

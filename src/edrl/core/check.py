@@ -38,6 +38,14 @@ def check_seed(argument: str, value: object) -> int:
     return check_count(argument, value, 0, 2**32 - 1)
 
 
+def check_index(argument: str, value: int, count: int) -> int:
+    """A whole number from 0 up to before `count`."""
+    index = check_count(argument, value, 0)
+    if index >= count:
+        raise fail(argument, value, f"it must be a number from 0 to {count - 1}")
+    return index
+
+
 def check_number(
     argument: str,
     value: float,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from edrl.core.check import fail
 from edrl.core.jit import jit
-from edrl.core.particles import Particles, level_rounding
+from edrl.core.particles import Particles, check_samples, level_rounding
 from edrl.core.types import Array, Atoms, Float, Int, Numbers
 
 
@@ -61,7 +61,7 @@ def integrated_cdf(mu: Particles, x: ArrayLike) -> Float[jax.Array, "*batch m"]:
     x = jnp.asarray(x)
     if x.ndim == 0:
         raise fail("x.shape", x.shape, "points come along a last axis, e.g. [0.5]")
-    mu = mu.settled()
+    mu = check_samples(mu).settled()
     atoms, probs, x = _spread(_batch_shape("x", mu.shape, x.shape[:-1]), mu.atoms, mu.probs, x)
     points = jnp.concatenate([atoms, x], axis=-1)
     masses = jnp.concatenate([probs, jnp.zeros_like(x)], axis=-1)
@@ -123,6 +123,7 @@ def _cdf_difference(mu: Particles, nu: Particles) -> tuple[Atoms, Atoms]:
     """F - G to the right of all atoms of both but the last [..., n + m - 1], and the gaps to the
     next one.
     """
+    mu, nu = check_samples(mu), check_samples(nu)
     shape = _batch_shape("nu", mu.shape, nu.shape)
     mu, nu = mu.settled(), nu.settled()
     atoms = jnp.concatenate(_spread(shape, mu.atoms, nu.atoms), axis=-1)
@@ -135,6 +136,7 @@ def _monotone_coupling(mu: Particles, nu: Particles) -> tuple[Atoms, Atoms]:
     """|F^{-1} - G^{-1}| on each stretch of levels on which both are constant [..., n + m], and its
     length.
     """
+    mu, nu = check_samples(mu), check_samples(nu)
     shape = _batch_shape("nu", mu.shape, nu.shape)
     mu, nu = mu.sorted(), nu.sorted()
     levels = [jnp.cumsum(probs, axis=-1) for probs in _spread(shape, mu.probs, nu.probs)]

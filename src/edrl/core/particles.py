@@ -5,6 +5,7 @@ here.
 import math
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -16,6 +17,11 @@ from edrl.core.check import check_count, check_number, fail
 from edrl.core.jit import jit
 from edrl.core.precision import as_float, is_concrete
 from edrl.core.types import Array, Atoms, Float, Int, Key, Numbers
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+_FEW = 6  # atoms that are listed one by one
 
 Index = int | np.integer | slice | EllipsisType | None | Sequence[int] | Array
 
@@ -76,6 +82,29 @@ class Particles(eqx.Module):
             raise TypeError("a single distribution has no batch axes to iterate over")
         return (self[i] for i in range(self.shape[0]))
 
+    def __repr__(self) -> str:
+        """Short, and with numbers in it where there are any."""
+        atoms, probs = self.atoms, self.probs
+        if not isinstance(atoms, np.ndarray | jax.Array) or not is_concrete(atoms, probs):
+            return f"Particles(atoms={atoms}, probs={probs})"  # inside a transformation of JAX
+        return _in_words(np.asarray(atoms), np.asarray(probs))
+
+    def plot(
+        self, truth: "Particles | None" = None, labels: Sequence[str] | None = None
+    ) -> "matplotlib.figure.Figure":
+        """Draw the distribution functions of one distribution or a few, with their means.
+
+        Args:
+            truth: One distribution to draw broad and grey under the others.
+            labels: A name for each distribution of the batch.
+
+        Returns:
+            A figure of Matplotlib's pyplot: `.savefig("returns.png")` saves it.
+        """
+        from edrl.core.plot import plot_distributions
+
+        return plot_distributions(self, truth, labels)
+
     def push(self, reward: ArrayLike, gamma: ArrayLike) -> "Particles":
         """The distribution of `reward + gamma * Z`: the pushforward through f_{r,gamma} of Equation
         (3).
@@ -85,6 +114,7 @@ class Particles(eqx.Module):
 
     def add(self, other: "Particles") -> "Particles":
         """The distribution of the sum of independent draws from both (a convolution): n * m atoms."""
+        other = check_samples(other)
         atoms = self.atoms[..., :, None] + other.atoms[..., None, :]
         ours, theirs = _as_precise(self.probs, other.probs), _as_precise(other.probs, self.probs)
         probs = ours[..., :, None] * theirs[..., None, :]
@@ -198,6 +228,31 @@ class Particles(eqx.Module):
         """A most probable atom [..., 1], which is never padding."""
         most_probable = jnp.argmax(self.probs, axis=-1, keepdims=True)
         return jnp.take_along_axis(jnp.asarray(self.atoms), most_probable, axis=-1)
+
+
+def _in_words(atoms: np.ndarray, probs: np.ndarray) -> str:
+    """The atoms where there are few, and else how many there are and where their means lie."""
+    means = np.sum(probs * atoms, axis=-1)
+    size = atoms.shape[-1]
+    if means.ndim:
+        ends = f"means from {means.min():.4g} to {means.max():.4g}" if means.size else "none"
+        return f"Particles(batch {means.shape} of {size} atoms: {ends})"
+    std = np.sqrt(np.sum(probs * (atoms - means) ** 2))
+    text = f"mean {means:.4g}, std {std:.4g}"
+    if size > _FEW:
+        return f"Particles({size} atoms from {atoms.min():.4g} to {atoms.max():.4g}: {text})"
+    pairs = zip(atoms.tolist(), probs.tolist(), strict=True)
+    listed = ", ".join(f"{atom:.4g} ({prob:.4g})" for atom, prob in pairs)
+    return f"Particles({listed}: {text})"
+
+
+def check_samples(mu: Particles) -> Particles:
+    """`mu`, if it is a distribution."""
+    if not isinstance(mu, Particles):
+        got = type(mu).__name__ if np.ndim(mu) == 0 else f"an array of shape {np.shape(mu)}"
+        right = "pass edrl.Particles(atoms, probs); values of statistics are imputed first"
+        raise TypeError(f"got {got} where samples are expected: {right}, family.impute(values)")
+    return mu
 
 
 def level_rounding(levels: Atoms) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
+from edrl.core.check import fail
 from edrl.core.types import Array
 
 P = ParamSpec("P")
@@ -25,6 +26,16 @@ R = TypeVar("R")
 def is_concrete(*arrays: object) -> bool:
     """Whether the numbers can be looked at, that is, none of them is being traced."""
     return not any(isinstance(array, Tracer) for array in arrays)
+
+
+def check_finite(argument: str, array: jax.Array) -> jax.Array:
+    """The array, if all its numbers are finite, or if they cannot be looked at."""
+    if is_concrete(array):
+        finite = np.isfinite(np.asarray(array))
+        if not finite.all():
+            at = tuple(map(int, np.argwhere(~finite)[0]))
+            raise fail(f"{argument}{list(at)}", float(array[at]), "it must be finite")
+    return array
 
 
 def as_float(x: ArrayLike) -> Array:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from edrl.core.check import check_number, fail
 from edrl.core.families.expectiles import Expectiles
 from edrl.core.jit import jit
-from edrl.core.particles import Particles
+from edrl.core.particles import Particles, check_samples
 from edrl.core.statistics import Statistics
 from edrl.core.types import Numbers, ValuesLike
 
@@ -51,7 +51,7 @@ class ExpectedReturn(Risk):
 
     @jit
     def __call__(self, mu: Particles) -> Numbers:
-        return mu.mean()
+        return check_samples(mu).mean()
 
 
 class CVaR(Risk):
@@ -68,7 +68,7 @@ class CVaR(Risk):
 
     @jit
     def __call__(self, mu: Particles) -> Numbers:
-        mu = mu.sorted()
+        mu = check_samples(mu).sorted()
         worst = jnp.asarray(mu.atoms)[..., :1]
         levels = jnp.cumsum(mu.probs, axis=-1)
         before = jnp.concatenate([jnp.zeros_like(worst), levels[..., :-1]], axis=-1)
@@ -88,7 +88,7 @@ class ValueAtRisk(Risk):
 
     @jit
     def __call__(self, mu: Particles) -> Numbers:
-        return mu.quantile(jnp.reshape(jnp.asarray(self.alpha), (1,)))[..., 0]
+        return check_samples(mu).quantile(jnp.reshape(jnp.asarray(self.alpha), (1,)))[..., 0]
 
 
 class Entropic(Risk):
@@ -106,7 +106,7 @@ class Entropic(Risk):
 
     @jit
     def __call__(self, mu: Particles) -> Numbers:
-        atoms = mu.settled().atoms
+        atoms = check_samples(mu).settled().atoms
         info = jnp.finfo(atoms.dtype)
         size = jnp.clip(jnp.abs(self.beta), info.tiny, info.max).astype(atoms.dtype)
         beta = jnp.copysign(size, self.beta)
@@ -151,6 +151,7 @@ class MeanVariance(Risk):
 
     @jit
     def __call__(self, mu: Particles) -> Numbers:
+        mu = check_samples(mu)
         return mu.mean() - self.weight * mu.variance()
 
 

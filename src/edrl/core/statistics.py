@@ -16,6 +16,7 @@ from jax.core import Tracer
 from edrl.core.check import fail
 from edrl.core.jit import jit
 from edrl.core.particles import Particles
+from edrl.core.precision import check_finite
 from edrl.core.types import (
     Array,
     AtomsLike,
@@ -98,10 +99,24 @@ class Statistics(eqx.Module):
         """The expected return [...] that `values [..., K]` encode (Section 4.3)."""
         return self.impute(values).mean()
 
-    @jit
     def impute(self, values: ValuesLike) -> Particles:
-        """A distribution with these statistics (Definition 3.4), by the family's imputation."""
-        return self.imputation(self, self.check_values(values))
+        """A distribution with these statistics (Definition 3.4), by the family's imputation.
+
+        Values must be finite. Inside `jit`, where nobody can look at them, infinities count as the
+        largest numbers, and a row with NaN gives atoms that are NaN: no distribution has it, and
+        what has gone wrong must not be hidden.
+        """
+        return self._imputed(check_finite("values", self.check_values(values)))
+
+    @jit
+    def _imputed(self, values: Values) -> Particles:
+        imputed = self._impute_finite(jnp.nan_to_num(values))
+        lost = jnp.any(jnp.isnan(values), axis=-1, keepdims=True)
+        return Particles(jnp.where(lost, jnp.nan, imputed.atoms), imputed.probs)
+
+    def _impute_finite(self, values: Values) -> Particles:
+        """What `impute` does with values that are finite."""
+        return self.imputation(self, values)
 
     @jit
     def residual(self, values: ValuesLike) -> Values:
@@ -208,14 +223,6 @@ class Statistics(eqx.Module):
     def __repr__(self) -> str:
         fields = (f"{f.name}={_brief(getattr(self, f.name))}" for f in dataclasses.fields(self))
         return f"{type(self).__name__}({', '.join(fields)})"
-
-
-def check_samples(mu: Particles) -> Particles:
-    """`mu`, if it is a distribution."""
-    if not isinstance(mu, Particles):
-        right = "impute them first, family.impute(values), or pass edrl.Particles"
-        raise TypeError(f"got statistics (an array) where samples are expected: {right}")
-    return mu
 
 
 def check_family(family: object) -> None:

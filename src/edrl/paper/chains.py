@@ -25,8 +25,8 @@ from edrl.core.statistics import Imputation, Statistics
 from edrl.paper.experiment import Advance, Table, joined, select, table
 from edrl.report import style
 from edrl.tabular import MDP, Normal, Uniform, evaluate, learn, return_distributions, rollouts
-from edrl.tabular.constructors import Reward
 from edrl.tabular.ground_truth import Truth
+from edrl.tabular.lists import Reward
 
 ALPHA = 0.05
 STEPS = 30_000

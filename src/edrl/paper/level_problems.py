@@ -8,7 +8,7 @@ import numpy as np
 
 from edrl import Particles
 from edrl.tabular import MDP
-from edrl.tabular.constructors import Reward
+from edrl.tabular.lists import Reward
 from edrl.tabular.problems import garnet, n_chain
 from edrl.tabular.rewards import Exponential, Uniform
 

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from edrl.core.plot import STYLE
 from edrl.deep.variant import AGENTS
 
 # Okabe and Ito's colours, which the colour-blind can tell apart, and one of Tol's. Deep agents
@@ -123,25 +124,6 @@ def _own_names(bases: Mapping[str, str]) -> dict[str, str]:
 
 _SPARE = ("#332288", "#999933", "#AA4499", "#661100", "#44AA99", "#888888")
 _SPARE_MARKERS = ("d", "*", "X", "h", "<", ">", "p")
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.titlesize": 10.5,
-    "axes.labelsize": 10,
-    "legend.fontsize": 9,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "svg.hashsalt": "edrl",  # the same data gives the same file
-}
-
 
 Options: TypeAlias = dict[str, Any]
 """Keyword arguments of Matplotlib's methods, which have types of their own."""
@@ -149,7 +131,7 @@ Options: TypeAlias = dict[str, Any]
 
 def applied() -> AbstractContextManager[None]:
     """A context in which figures are drawn and saved in the style."""
-    return matplotlib.rc_context(_STYLE)
+    return matplotlib.rc_context(STYLE)
 
 
 def axes(

@@ -3,10 +3,11 @@
 from edrl.tabular import ground_truth, problems
 from edrl.tabular.bellman import exact_backup, imputed_backup, solve_moments
 from edrl.tabular.dp import control, evaluate
-from edrl.tabular.ground_truth import return_distributions, rollouts
+from edrl.tabular.ground_truth import return_distributions
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.rewards import Exponential, Normal, Uniform
+from edrl.tabular.rollouts import rollouts
 from edrl.tabular.td import learn
 
 __all__ = [

@@ -6,6 +6,7 @@ Equation (3) defines it, and Algorithm 1 imputes. The way of one transition is
 
 import functools
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +16,11 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import spsolve
 
 from edrl.core.check import check_count, fail
-from edrl.core.particles import Particles
-from edrl.core.precision import in_float64, is_concrete
+from edrl.core.particles import Particles, check_samples
+from edrl.core.precision import check_finite, in_float64, is_concrete
 from edrl.core.statistics import Statistics
 from edrl.core.types import Array, Float, Int
+from edrl.tabular.episodes import check_episodes_end
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.rewards import EXPONENTIAL, KINDS, NORMAL, PARTICLES, UNIFORM
@@ -61,6 +63,7 @@ def backup_pair(
 def exact_backup(mdp: MDP, policy: PolicyLike, eta: Particles) -> Particles:
     """T^pi eta, with all its atoms: from eta [S, A, n] to [S, A, B * W * n * R] (Equation (3))."""
     pairs = (mdp.num_states, mdp.num_actions)
+    eta = check_samples(eta)
     if eta.shape != pairs:
         right = f"one distribution a state and action is needed: {pairs}"
         raise fail("eta.shape", eta.shape, right)
@@ -86,17 +89,45 @@ def imputed_backup(
     Values become evaluate(T^pi eta) with eta = impute(values).
     """
     before = check_values("values", mdp, family, values)
-    after: jax.Array = _sweep(mdp, as_policy(mdp, policy), family, before)
+    pairs = DistinctPairs.of(mdp)
+    after: jax.Array = _sweep(mdp, as_policy(mdp, policy), family, before, pairs)
     return after
 
 
+class DistinctPairs(NamedTuple):
+    """Pairs whose transitions differ; in a gridworld many states lead to one in the same way."""
+
+    first: Int[np.ndarray, " U"]  # the first pair x * A + a of each kind
+    kind: Int[np.ndarray, " pairs"]  # which kind each pair is of
+
+    @classmethod
+    def of(cls, mdp: MDP) -> "DistinctPairs":
+        """Found by hashing, as sorting whole rows takes long."""
+        count = mdp.num_states * mdp.num_actions
+        fields = (mdp.successors, mdp.probs, mdp.rewards.atoms, mdp.rewards.probs)
+        if not is_concrete(*fields):
+            return cls(np.arange(count), np.arange(count))
+        rows = np.concatenate([np.asarray(field, float).reshape(count, -1) for field in fields], 1)
+        random = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], np.uint64)
+        hashes = np.sum((rows.view(np.uint64) >> np.uint64(12)) * (random | np.uint64(1)), axis=1)
+        _, first, kind = np.unique(hashes, return_index=True, return_inverse=True)
+        if not np.array_equal(rows[first][kind], rows):  # a collision of hashes: all are distinct
+            first = kind = np.arange(count)
+        return cls(first, kind)
+
+
 def sweep(
-    mdp: MDP, policy: Policy, family: Statistics, values: Float[jax.Array, "S A K"]
+    mdp: MDP,
+    policy: Policy,
+    family: Statistics,
+    values: Float[jax.Array, "S A K"],
+    pairs: DistinctPairs,
 ) -> Float[jax.Array, "S A K"]:
     """The pass of `imputed_backup`, to be compiled by its caller.
 
-    Only what the policy can reach is imputed. Pairs are backed up in groups, of which only the
-    statistics are kept: memory does not grow with the number of pairs.
+    Only what the policy can reach is imputed, and pairs with the same transitions are backed up
+    once. They are in groups, of which only the statistics are kept: memory does not grow with the
+    number of pairs.
     """
     returns = state_returns(mdp, policy, family.impute(at_actions(policy, values)))
     atoms_a_pair = mdp.probs.shape[-1] * mdp.rewards.size * returns.size
@@ -105,11 +136,13 @@ def sweep(
         state, action = pair // mdp.num_actions, pair % mdp.num_actions
         return family.evaluate(backup_pair(mdp, returns, state, action))
 
-    pairs = jnp.arange(mdp.num_states * mdp.num_actions)
+    first = jnp.asarray(pairs.first)
     at_once = max(1, _ATOMS_AT_ONCE // atoms_a_pair)
-    if at_once >= pairs.size:
-        return jnp.reshape(jax.vmap(updated)(pairs), values.shape)
-    return jnp.reshape(jax.lax.map(updated, pairs, batch_size=at_once), values.shape)
+    if at_once >= first.size:
+        found = jax.vmap(updated)(first)
+    else:
+        found = jax.lax.map(updated, first, batch_size=at_once)
+    return jnp.reshape(found[pairs.kind], values.shape)
 
 
 _sweep = jax.jit(sweep)
@@ -124,12 +157,7 @@ def check_values(
     if values.shape != shape:
         right = f"the values of all states and actions have the shape {shape}"
         raise fail(f"{argument}.shape", values.shape, right)
-    if is_concrete(values):
-        finite = np.isfinite(np.asarray(values))
-        if not finite.all():
-            at = tuple(map(int, np.argwhere(~finite)[0]))
-            raise fail(f"{argument}{list(at)}", float(values[at]), "values must be finite")
-    return values
+    return check_finite(argument, values)
 
 
 @in_float64
@@ -141,6 +169,7 @@ def solve_moments(mdp: MDP, policy: PolicyLike, k: int) -> Float[np.ndarray, "S 
     known by then.
     """
     chosen = as_policy(mdp, policy)
+    check_episodes_end(mdp, chosen)
     k = check_count("k", k, 1)
     rewards = reward_moments(mdp, k)
     at_states = [np.ones(mdp.num_states)]  # the moment of order 0

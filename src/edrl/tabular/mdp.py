@@ -12,10 +12,12 @@ from jax.typing import ArrayLike
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
+from edrl.core.precision import is_concrete
 from edrl.core.types import Array, Bool, Float, Int, Key
-from edrl.tabular import constructors
-from edrl.tabular.constructors import Lists, Table, ToyText, Transitions
+from edrl.tabular.lists import Lists, ToyText, Transitions, gymnasium_lists, lists_to_arrays
+from edrl.tabular.reach import reached
 from edrl.tabular.rewards import PARTICLES, ContinuousRewards
+from edrl.tabular.table import SUM_TOLERANCE, Table, as_probabilities, dense_to_arrays, tabulate
 
 
 class Options(TypedDict, total=False):
@@ -77,8 +79,8 @@ class MDP(eqx.Module):
             successors: The next states, whole numbers.
             probs: Their probabilities.
             rewards: Numbers, or `Particles` [S, A, B, R].
-            gamma: In [0, 1], and 1 only if every policy reaches a terminal state with
-                probability one.
+            gamma: In [0, 1], and 1 only if a terminal state can be reached from every state. Then
+                only policies that do so with probability one have returns.
             terminal: A mask [S] or a list of states, whose rows may be all zeros. By default, the
                 states that all actions keep without reward.
             start: A distribution [S] or a state, by default the first that is not terminal.
@@ -87,13 +89,11 @@ class MDP(eqx.Module):
             state_names: Names for plots and tables.
             action_names: Names for plots and tables.
         """
-        table = constructors.tabulate(
-            successors, probs, rewards, continuous, terminal, reward_atoms
-        )
+        table = tabulate(successors, probs, rewards, continuous, terminal, reward_atoms)
         num_states, num_actions = table.discretisation_error.shape
         gamma = check_number("gamma", gamma, 0.0, 1.0)
         if gamma == 1:
-            _check_episodes_end(table)
+            _check_an_end_is_possible(table)
         return cls(
             successors=table.successors,
             probs=table.probs,
@@ -119,19 +119,18 @@ class MDP(eqx.Module):
 
         Rewards are arrays or `Particles`. The options are those of `from_arrays`.
         """
-        return cls.from_arrays(
-            *constructors.dense_to_arrays(transitions, rewards), gamma, **options
-        )
+        return cls.from_arrays(*dense_to_arrays(transitions, rewards), gamma, **options)
 
     @classmethod
     def from_lists(cls, transitions: Lists, gamma: float, **options: Unpack[Options]) -> "MDP":
         """From `transitions[x][a]`, each a list of (probability, next state, reward).
 
         These are in lists or in dictionaries. A reward is a number, `Particles`, or a continuous
-        distribution. A state without transitions is terminal; in a dictionary it need not be there.
+        distribution. A state without transitions is terminal; in a dictionary it need not be there
+        if a transition leads to it. States are numbered from 0 without gaps.
         The options are those of `from_arrays`.
         """
-        successors, probs, rewards, continuous = constructors.lists_to_arrays(transitions)
+        successors, probs, rewards, continuous = lists_to_arrays(transitions)
         return cls.from_arrays(successors, probs, rewards, gamma, continuous=continuous, **options)
 
     @classmethod
@@ -158,9 +157,10 @@ class MDP(eqx.Module):
         """From the table `P` of a Gymnasium environment: FrozenLake, CliffWalking, Taxi.
 
         The environment may be given by its name. States keep their numbers. One end state is added,
-        to which all transitions lead that end the episode.
+        to which all transitions lead that end the episode. It is the last one: a policy for the
+        environment's own states is taken as it is, and results have a row more.
         """
-        lists, start = constructors.gymnasium_lists(env_or_id)
+        lists, start = gymnasium_lists(env_or_id)
         options.setdefault("start", start)
         return cls.from_lists(lists, gamma, **options)
 
@@ -178,6 +178,17 @@ class MDP(eqx.Module):
     def num_transitions(self) -> int:
         """The number of branches with positive probability."""
         return int(np.count_nonzero(self.probs))
+
+    def __repr__(self) -> str:
+        """Short, and with numbers in it where there are any."""
+        if not is_concrete(*jax.tree.leaves(self)) or not isinstance(self.probs, np.ndarray):
+            return f"MDP(gamma={self.gamma}, successors={self.successors}, probs={self.probs})"
+        rewards = np.asarray(self.rewards.atoms)[np.asarray(self.rewards.probs) > 0]
+        return (
+            f"MDP({self.num_states} states ({int(self.terminal.sum())} terminal), "
+            f"{self.num_actions} actions, {self.num_transitions} transitions, "
+            f"rewards from {rewards.min():.4g} to {rewards.max():.4g}, gamma={self.gamma})"
+        )
 
     def sample_branch(
         self, key: Key, state: Int[ArrayLike, "*batch"], action: Int[ArrayLike, "*batch"]
@@ -219,61 +230,39 @@ def _as_start(
     None stands for the first state that is not terminal.
     """
     num_states = len(terminal)
-    if start is None or isinstance(start, int | np.integer):
-        state = check_count("start", int(np.argmin(terminal) if start is None else start), 0)
-        if state >= num_states:
-            raise fail("start", start, f"it must be a state, a number from 0 to {num_states - 1}")
-        return np.asarray(np.arange(num_states) == state, np.float64)
-    array = constructors.as_probabilities(start)
+    if start is None:
+        start = int(np.argmin(terminal))
+    if not isinstance(start, int | np.integer):
+        return _start_probabilities(start, num_states)
+    state = check_count("start", int(start), 0)
+    if state >= num_states:
+        raise fail("start", start, f"it must be a state, a number from 0 to {num_states - 1}")
+    return np.asarray(np.arange(num_states) == state, np.float64)
+
+
+def _start_probabilities(start: npt.ArrayLike, num_states: int) -> Float[np.ndarray, " S"]:
+    array = as_probabilities(start)
     if array.shape != (num_states,):
         raise fail(
             "start.shape", array.shape, f"one probability a state is needed: ({num_states},)"
         )
     if not (array >= 0).all():
         x = int(np.argmin(array >= 0))
-        raise fail(
-            f"start[{x}]",
-            float(array[x]),
-            f"the probability to start in state {x} must be at least 0",
-        )
-    if not abs(array.sum() - 1) <= constructors.SUM_TOLERANCE:
+        right = f"the probability to start in state {x} must be at least 0"
+        raise fail(f"start[{x}]", float(array[x]), right)
+    if not abs(array.sum() - 1) <= SUM_TOLERANCE:
         raise fail("sum of start", float(array.sum()), "the start probabilities must sum to 1")
     return array
 
 
-def _check_episodes_end(table: Table) -> None:
-    """Refuse an undiscounted MDP in which some policy never reaches a terminal state.
-
-    From the terminal states backwards, an action is struck out once one of its successors is, and a
-    state once all its actions are. What remains is the largest set in which some policy can stay
-    for ever.
-    """
-    num_states, num_actions, _ = table.probs.shape
+def _check_an_end_is_possible(table: Table) -> None:
+    """Refuse an undiscounted MDP in which no policy reaches a terminal state from some state."""
     x, a, b = np.nonzero(table.probs)
-    order = np.argsort(table.successors[x, a, b], kind="stable")
-    pairs = (x * num_actions + a)[order]  # (x, a), grouped by the state to which they can lead
-    counts = np.bincount(table.successors[x, a, b], minlength=num_states)
-    first = np.cumsum(counts) - counts
-    open_action = np.ones((num_states, num_actions), bool)
-    staying = ~table.terminal
-    struck = np.flatnonzero(table.terminal)
-    while struck.size:
-        count = counts[struck]
-        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        into = pairs[np.repeat(first[struck], count) + within]
-        open_action.flat[into] = False
-        hit = np.unique(into // num_actions)
-        struck = hit[staying[hit] & ~open_action[hit].any(-1)]
-        staying[struck] = False
-    if staying.any():
-        state = int(np.argmax(staying))
-        action = int(np.argmax(open_action[state]))
-        raise fail(
-            "gamma",
-            1.0,
-            f"an episode can go on for ever from state {state} by action {action}; use gamma < 1, "
-            "or let every policy reach a terminal state",
-        )
+    never = ~reached(table.terminal, table.successors[x, a, b], x)
+    if never.any():
+        state = int(np.argmax(never))
+        right = f"no policy reaches a terminal state from state {state}: use gamma < 1"
+        raise fail("gamma", 1.0, right)
 
 
 def _names(argument: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ import numpy as np
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.core.types import Float
-from edrl.tabular.constructors import Actions, Lists, Reward
+from edrl.tabular.lists import Actions, Lists, Reward
 from edrl.tabular.mdp import MDP
 from edrl.tabular.rewards import Exponential, Normal, Uniform
 

@@ -10,8 +10,7 @@ import functools
 import itertools
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import equinox as eqx
 import jax
@@ -27,6 +26,8 @@ from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.core.types import Array, Bool, Float, Int, Key
 from edrl.tabular.dp import initial_values
+from edrl.tabular.episodes import check_episodes_end
+from edrl.tabular.learnt import Learnt
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.progress import track
@@ -44,21 +45,6 @@ Index: TypeAlias = Int[Array, ""]
 """A state, an action or a branch."""
 Table: TypeAlias = Float[Array, "S A P"]
 """The parameters of all pairs: P is K, or the number of outputs."""
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """What temporal differences have learnt, for each step size and seed."""
-
-    family: Statistics
-    values: Float[np.ndarray, "records alphas seeds S A K"]  # the last record is the final one
-    visits: Int[np.ndarray, "alphas seeds S A"]
-    steps: Int[np.ndarray, " records"]  # how many steps had been made
-
-    def final(self) -> Float[np.ndarray, "alphas seeds S A K"]:
-        """The values at the end, for each step size and seed."""
-        final: np.ndarray = self.values[-1]
-        return final
 
 
 class _State(NamedTuple):
@@ -95,7 +81,7 @@ def learn(
     parameters: Parameters = "values",
     initial: npt.ArrayLike | None = None,
     record_every: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Learnt:
     """Learn the statistics of returns from samples (Algorithm 2), for evaluation or control.
 
@@ -126,44 +112,21 @@ def learn(
         initial: Values [S, A, K], by default those of a zero return, or outputs
             [S, A, num_outputs], by default zero.
         record_every: After how many steps values are recorded, by default only at the end.
-        progress: Whether to show a progress bar.
+        progress: Whether to show a progress bar; by default in a terminal, after two seconds.
     """
     check_family(family)
-    if control not in (None, "q-learning", "sarsa"):
-        raise fail("control", control, "it must be 'q-learning', 'sarsa' or None")
-    if (policy is None) == (control is None):
-        raise fail(
-            "policy", policy, "give either a policy to evaluate, or control='q-learning' or 'sarsa'"
-        )
-    for name, value in (("risk", risk), ("epsilon", epsilon)):
-        if value is not None and policy is not None:
-            raise fail(name, value, "it is for control: a policy is evaluated as it is")
-    epsilon = 0.1 if epsilon is None else epsilon
-    check_risk(risk)
-    if sampling not in ("trajectory", "uniform", "all"):
-        raise fail("sampling", sampling, "it must be 'trajectory', 'uniform' or 'all'")
-    if parameters not in ("values", "outputs"):
-        raise fail("parameters", parameters, "it must be 'values' or 'outputs'")
+    _check_task(policy, control, risk, epsilon)
+    _check_one_of("sampling", sampling, get_args(Sampling))
+    _check_one_of("parameters", parameters, get_args(Parameters))
     steps = check_count("steps", steps, 1)
     check_number("decay", decay, 0.0, 1.0)
-    check_number("epsilon", epsilon, 0.0, 1.0)
-    alphas = np.ravel(step_size).astype(np.float64)
-    for alpha in alphas.tolist():
-        check_number("step_size", alpha, 0.0, open_low=True)
-    seed_list = (
-        range(check_count("seeds", seeds, 1)) if isinstance(seeds, int | np.integer) else seeds
-    )
-    if not (len(alphas) and len(seed_list)):
-        raise fail("(step_size, seeds)", (step_size, seeds), "at least one of each is needed")
-    keys = jnp.stack([jax.random.key(check_count("seeds", seed, 0)) for seed in seed_list])
-    block = steps if record_every is None else check_count("record_every", record_every, 1)
-    if steps % block:
-        raise fail("record_every", block, f"it must divide the number of steps, {steps}")
+    epsilon = check_number("epsilon", 0.1 if epsilon is None else epsilon, 0.0, 1.0)
+    alphas, keys = _step_sizes(step_size), _keys(seeds)
+    marks = _marks(steps, record_every)
 
-    chosen = None if policy is None else as_policy(mdp, policy)
+    chosen = None if policy is None else _policy_that_ends(mdp, policy, sampling)
     learner = _Learner(mdp, family, chosen, epsilon, decay, sampling, control, risk, parameters)
     state = _begin(_initial(mdp, family, parameters, initial), (len(alphas), len(keys)))
-    marks = range(block, steps + 1, block)
     stops = sorted({*marks, *range(_STEPS_AT_ONCE, steps, _STEPS_AT_ONCE)})
     history = []
     with track("temporal differences", steps, progress) as advance:
@@ -172,11 +135,72 @@ def learn(
             if last in marks:
                 history.append(np.asarray(learner.values(state.parameters)))
             advance(last - first, "")
-    lost = ~np.isfinite(history[-1]).all(axis=(2, 3, 4))  # [step sizes, seeds]
+    _warn_of_divergence(history[-1])
+    visits, values = np.asarray(state.visits), np.stack(history)
+    return Learnt(mdp, family, alphas, values, visits, np.asarray(marks))
+
+
+def _check_task(
+    policy: PolicyLike | None,
+    control: Control | None,
+    risk: RiskMeasure | None,
+    epsilon: float | None,
+) -> None:
+    """Either evaluation of a policy, or control."""
+    _check_one_of("control", control, (*get_args(Control), None))
+    if (policy is None) == (control is None):
+        right = "give either a policy to evaluate, or control='q-learning' or 'sarsa'"
+        raise fail("policy", policy, right)
+    for name, value in (("risk", risk), ("epsilon", epsilon)):
+        if value is not None and policy is not None:
+            raise fail(name, value, "it is for control: a policy is evaluated as it is")
+    check_risk(risk)
+
+
+def _check_one_of(argument: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        *others, last = map(repr, known)
+        raise fail(argument, value, f"it must be {', '.join(others)} or {last}")
+
+
+def _step_sizes(given: float | Sequence[float]) -> Float[np.ndarray, " alphas"]:
+    alphas = np.ravel(given).astype(np.float64)
+    for alpha in alphas.tolist():
+        check_number("step_size", alpha, 0.0, open_low=True)
+    if not alphas.size:
+        raise fail("step_size", given, "at least one is needed")
+    return alphas
+
+
+def _keys(seeds: int | Sequence[int]) -> Shaped[jax.Array, " seeds"]:
+    """A random key for each seed, from their number or from a list of them."""
+    if isinstance(seeds, int | np.integer):
+        seeds = range(check_count("seeds", seeds, 1))
+    if not len(seeds):
+        raise fail("seeds", seeds, "at least one is needed")
+    return jnp.stack([jax.random.key(check_count("seeds", seed, 0)) for seed in seeds])
+
+
+def _marks(steps: int, record_every: int | None) -> range:
+    """After which steps values are recorded."""
+    block = steps if record_every is None else check_count("record_every", record_every, 1)
+    if steps % block:
+        raise fail("record_every", block, f"it must divide the number of steps, {steps}")
+    return range(block, steps + 1, block)
+
+
+def _policy_that_ends(mdp: MDP, policy: PolicyLike, sampling: Sampling) -> Policy:
+    """The policy; without discounting its episodes must end, from wherever samples begin."""
+    chosen = as_policy(mdp, policy)
+    check_episodes_end(mdp, chosen, mdp.start > 0 if sampling == "trajectory" else None)
+    return chosen
+
+
+def _warn_of_divergence(values: Float[np.ndarray, "alphas seeds S A K"]) -> None:
+    lost = ~np.isfinite(values).all(axis=(2, 3, 4))
     if lost.any():
         text = f"{lost.sum()} of {lost.size} runs have diverged, to values that are not finite"
-        warnings.warn(f"{text}: a smaller step_size may help", stacklevel=3)
-    return Learnt(family, np.stack(history), np.asarray(state.visits), np.asarray(marks))
+        warnings.warn(f"{text}: a smaller step_size may help", stacklevel=4)
 
 
 class _Learner(eqx.Module):

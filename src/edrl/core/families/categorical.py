@@ -15,9 +15,9 @@ from edrl.core.imputation import find_imputation
 from edrl.core.imputation.simple import on_support
 from edrl.core.jit import jit
 from edrl.core.metrics import integrated_cdf
-from edrl.core.particles import Particles
+from edrl.core.particles import Particles, check_samples
 from edrl.core.precision import is_concrete
-from edrl.core.statistics import Imputation, Statistics, check_samples, expect
+from edrl.core.statistics import Imputation, Statistics, expect
 from edrl.core.types import (
     Array,
     AtomsLike,

@@ -20,8 +20,8 @@ from edrl.core.imputation.robust_expectiles import (
     robust_expectiles,
 )
 from edrl.core.jit import jit
-from edrl.core.particles import Particles
-from edrl.core.statistics import Imputation, Statistics, check_samples, expect_with_score
+from edrl.core.particles import Particles, check_samples
+from edrl.core.statistics import Imputation, Statistics, expect_with_score
 from edrl.core.types import (
     BroadcastAtoms,
     BroadcastValues,

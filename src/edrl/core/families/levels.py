@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_count, check_increasing, fail
-from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
@@ -75,10 +74,8 @@ class LevelStatistics(Statistics):
     def places(self, values: ValuesLike) -> Values:
         return jnp.asarray(values)
 
-    @jit
-    def impute(self, values: ValuesLike) -> Particles:
-        """A distribution with these statistics; where each row has levels of its own, row by row."""
-        values = self.check_values(values)
+    def _impute_finite(self, values: Values) -> Particles:
+        """Where each row has levels of its own, row by row."""
         if self.taus.ndim == 1:
             return self.imputation(self, values)
 

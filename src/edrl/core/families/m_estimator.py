@@ -9,8 +9,8 @@ import numpy as np
 
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.jit import jit
-from edrl.core.particles import Particles
-from edrl.core.statistics import Imputation, Statistics, check_samples, expect
+from edrl.core.particles import Particles, check_samples
+from edrl.core.statistics import Imputation, Statistics, expect
 from edrl.core.types import (
     BroadcastAtoms,
     BroadcastValues,
@@ -21,7 +21,11 @@ from edrl.core.types import (
     ValuesLike,
 )
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
+# Gauss nodes of the loss: to the last digits of float64 within ten widths of a tanh. In float32 the
+# loss is what a network's training reports, while its gradient is the score itself: eight nodes are
+# within 1e-4 there, at a quarter of the time.
+_NODES = {"float64": 32}
+_FEW_NODES = 8
 
 
 class MEstimator(Statistics):
@@ -67,7 +71,7 @@ class MEstimator(Statistics):
 
     @jit
     def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
-        """The score's integral from z to the value (32-point Gauss), with the score itself as its
+        """The score's integral from z to the value (by Gauss), with the score itself as its
         gradient.
         """
         values, target = self.check_values(values), check_samples(target)
@@ -79,9 +83,10 @@ class MEstimator(Statistics):
     def _integral(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
         """The integral of the score from each atom to each value."""
         q, z = values[..., None, :], jnp.asarray(atoms)[..., :, None]  # [..., n, K]
-        nodes = jnp.asarray((_NODES + 1) / 2, values.dtype)[:, None, None]
+        places, shares = np.polynomial.legendre.leggauss(_NODES.get(values.dtype.name, _FEW_NODES))
+        nodes = jnp.asarray((places + 1) / 2, values.dtype)[:, None, None]
         path = z[..., None, :, :] + nodes * (q - z)[..., None, :, :]  # [..., node, n, K]
         origin = jnp.broadcast_to(z, (*z.shape[:-1], 1))[..., None, :, :]
         along = self.score(path, origin)[..., 0]
-        weights = jnp.asarray(_WEIGHTS / 2, values.dtype)[:, None, None]
+        weights = jnp.asarray(shares / 2, values.dtype)[:, None, None]
         return jnp.swapaxes((q - z) * jnp.sum(weights * along, axis=-3), -1, -2)

@@ -13,8 +13,8 @@ from edrl.core.check import check_count, fail
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.gauss import gauss_quadrature
 from edrl.core.jit import jit
-from edrl.core.particles import Particles
-from edrl.core.statistics import Imputation, Statistics, check_samples, expect
+from edrl.core.particles import Particles, check_samples
+from edrl.core.statistics import Imputation, Statistics, expect
 from edrl.core.types import (
     AtomsLike,
     BroadcastValues,

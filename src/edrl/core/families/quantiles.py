@@ -15,8 +15,8 @@ from edrl.core.families.levels import LevelStatistics, TausLike, column, levels_
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.simple import quantile_cells
 from edrl.core.jit import jit
-from edrl.core.particles import Particles, level_rounding
-from edrl.core.statistics import Imputation, Statistics, check_samples, expect, expect_with_score
+from edrl.core.particles import Particles, check_samples, level_rounding
+from edrl.core.statistics import Imputation, Statistics, expect, expect_with_score
 from edrl.core.types import (
     Array,
     BroadcastAtoms,

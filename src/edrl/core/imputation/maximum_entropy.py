@@ -15,6 +15,9 @@ from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 from edrl.core.types import ValuesLike
 
+_EFFORT = {"float64": (64, 100)}  # the default grid and number of Newton steps
+_LITTLE_EFFORT = (32, 12)
+
 
 @dataclass(frozen=True)
 class MaximumEntropy:
@@ -46,30 +49,38 @@ class MaximumEntropy:
     float32 |E psi| is between 3e-7 and 2e-4.
     """
 
-    grid: int = 64
+    grid: int | None = None
     """How many atoms are added to the family's knots: half inside the range of its places, half
-    outside.
+    outside. By default 64 in float64 and 32 in float32.
     """
     margin: float = 100.0
     """How far beyond the places atoms are put, in units of the range of these (in geometric steps).
     """
-    iterations: int = 100
-    """The most Newton steps that are taken."""
+    iterations: int | None = None
+    """The most Newton steps that are taken: by default 100 in float64 and 12 in float32.
+
+    There, rounding ends progress earlier, and a network puts out values that are inconsistent by
+    more than the last steps gain. All rows of a batch wait for the slowest one.
+    """
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "grid", check_count("grid", self.grid, 4))
+        if self.grid is not None:
+            object.__setattr__(self, "grid", check_count("grid", self.grid, 4))
         check_number("margin", self.margin, 0.0, open_low=True)
-        object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
+        if self.iterations is not None:
+            object.__setattr__(self, "iterations", check_count("iterations", self.iterations, 1))
 
     def __call__(self, family: Statistics, values: ValuesLike) -> Particles:
         """Impute `Particles [..., n]` from values [..., K]."""
+        grid, steps = _EFFORT.get(values.dtype.name, _LITTLE_EFFORT)
+        grid, steps = self.grid or grid, self.iterations or steps
 
         def one_row(values: jax.Array) -> tuple[jax.Array, jax.Array]:
             # The farthest atoms, and differences of any two, must still be numbers.
             limit = jnp.finfo(values.dtype).max / 16 / max(self.margin, _farthest(values.dtype))
             values = jnp.clip(values, -limit, limit)
             places = jnp.clip(family.places(values), -limit, limit)
-            atoms = _grid(self, family, values, places)
+            atoms = _grid(grid, self.margin, family, values, places)
             scores, reference = _scores(family, values, places, atoms), _reference(places, atoms)
             # Where a score that grows fast, say an exponential, dwarfs those near the places, or
             # overflows, there is no weight. Linear scores never do, nor do those at knots.
@@ -82,7 +93,7 @@ class MaximumEntropy:
             weights = _weights(
                 jnp.where(within, scores, 0),
                 jnp.where(usable, reference, -jnp.inf),
-                self.iterations,
+                steps,
             )
             lowest, highest = (jnp.where(usable, atoms, end) for end in (jnp.inf, -jnp.inf))
             return jnp.clip(atoms, jnp.min(lowest), jnp.max(highest)), weights
@@ -91,7 +102,7 @@ class MaximumEntropy:
 
 
 def _grid(
-    settings: MaximumEntropy, family: Statistics, values: jax.Array, places: jax.Array
+    grid: int, margin: float, family: Statistics, values: jax.Array, places: jax.Array
 ) -> jax.Array:
     """Sorted atoms: the family's knots or else the places, an even grid between the places,
     geometric tails.
@@ -103,7 +114,7 @@ def _grid(
     """
     low, high = jnp.min(places), jnp.max(places)
     spread = high - low
-    points, below, above = places, settings.margin * spread, settings.margin * spread
+    points, below, above = places, margin * spread, margin * spread
     knots = family.knots(values)
     if knots is not None:
         # Scores at knots that are too many ranges away would drown those at the places in rounding.
@@ -113,8 +124,8 @@ def _grid(
             jnp.minimum(below, low - jnp.min(knots)),
             jnp.minimum(above, jnp.max(knots) - high),
         )
-    inside = jnp.linspace(0, 1, settings.grid // 2, dtype=values.dtype)
-    outside = jnp.geomspace(1e-4, 1, settings.grid // 4, dtype=values.dtype)
+    inside = jnp.linspace(0, 1, grid // 2, dtype=values.dtype)
+    outside = jnp.geomspace(1e-4, 1, grid // 4, dtype=values.dtype)
     atoms = jnp.concatenate(
         [points, low + spread * inside, low - below * outside, high + above * outside]
     )
