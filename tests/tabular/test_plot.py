@@ -72,9 +72,9 @@ def test_a_solution_is_drawn_over_the_truth(solution: Solution, truth: Truth) ->
 def test_states_may_be_named_or_numbered(solution: Solution, truth: Truth) -> None:
     titles = ["x1, forward", "x1, backward", "x2, forward", "x2, backward"]
     assert [panel.get_title() for panel in truth.plot(["x1", 2]).axes] == titles
-    for wrong in ("x9", 4, -1, 0.5):
+    for wrong in ("x9", 4, -1):
         with pytest.raises(ValueError, match="state "):
-            solution.plot(wrong)  # type: ignore[arg-type]
+            solution.plot(wrong)
     with pytest.raises(ValueError, match=r"shape of truth is \(2,\)"):
         solution.plot(truth=Particles([[0.0], [1.0]]))
 

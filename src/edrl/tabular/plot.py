@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Layer(NamedTuple):
     width: float = 1.6
 
 
+@runtime_checkable
 class HasParticles(Protocol):
     """A `Truth`, for example."""
 
