@@ -343,6 +343,7 @@ def test_an_agents_name_says_what_is_changed(
 
     def train(*given: str) -> int:
         flags = ("--preset=quick", "--steps=20", "--learn-after=10", "--log-every=10", "--batch=4")
+        flags += ("--rollout=0", "--envs=1")
         monkeypatch.setattr(sys, "argv", ["edrl", "train", *flags, *given])
         with pytest.raises(SystemExit) as ended:
             cli.main()
