@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,9 @@ import tyro
 
 from edrl.core.algorithms import ALGORITHMS, algorithm
 from edrl.core.check import fail
-from edrl.core.imputation import ScipyMinimize, ScipyRoot, find_imputation
-from edrl.core.statistics import Imputation, Statistics
+from edrl.core.statistics import Statistics
+from edrl.deep.named_statistics import named_imputation, own_statistics
 from edrl.deep.networks import NetworkName
-from edrl.deep.objects import load_object
-from edrl.deep.processes import OverProcesses
 from edrl.deep.settings import AGENTS_OWN, RUNS_OWN, SETTINGS, Value
 from edrl.deep.variant import AGENTS, Changes, Variant
 
@@ -25,9 +22,6 @@ PresetName = Literal["paper", "minatar", "parallel", "classic", "quick"]
 OptimiserName = Literal["adam", "radam"]
 ScheduleName = Literal["constant", "linear", "cosine"]
 BesideName = Literal["c51", "qr-dqn", "qr-dqn-imputation", "er-dqn", "er-dqn-naive"]
-
-THREADS = "PJRT_NPROC"
-"""The environment variable that limits XLA's threads, on whose number sums depend."""
 
 
 @dataclass(frozen=True)
@@ -231,13 +225,13 @@ class Config:
         """The agent's statistics and imputation."""
         own = self.agent not in AGENTS
         family = (
-            _own_statistics(self.agent, self.size)
+            own_statistics(self.agent, self.size)
             if own
             else algorithm(AGENTS[self.agent], self.size, self.support)
         )
         if self.imputation is None:
             return family
-        imputation = _imputation(self.imputation, family)
+        imputation = named_imputation(self.imputation, family)
         return dataclasses.replace(family, imputation=imputation)
 
     def epsilon_at(self, step: int) -> float:
@@ -327,41 +321,6 @@ def read_config(run: Path) -> Config:
         return Config.from_json(file.read_text(encoding="utf-8"))
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
-
-
-def _imputation(name: str, family: Statistics) -> Imputation:
-    """An imputation by its name, or a user's own."""
-    if ":" in name:
-        return find_imputation(load_object("imputation", name), {})
-    imputation = find_imputation(name, family.own_imputations)
-    if isinstance(imputation, ScipyRoot | ScipyMinimize):  # solved row by row
-        processes = int(os.environ.get(THREADS) or os.cpu_count() or 1)
-        return dataclasses.replace(imputation, spread=OverProcesses(processes))
-    return imputation
-
-
-def _own_statistics(name: str, size: int | None) -> Statistics:
-    """Statistics of a user's own, MODULE:NAME: an object, or what makes one of a size."""
-    found = load_object("agent", name)
-    if callable(found) and not isinstance(found, Statistics):
-        found = _made(name, found, size)
-    elif size is not None:
-        raise fail("size", size, f"{name} is an object whose size is settled")
-    if not isinstance(found, Statistics):
-        right = "it must be an object of edrl.Statistics, or a class or function that makes one"
-        raise fail("agent", name, right)
-    return found
-
-
-def _made(name: str, make: Any, size: int | None) -> Any:
-    try:
-        found = make() if size is None else make(size)
-        found.size  # noqa: B018 - a size that it cannot have shows only when it is asked for
-    except (TypeError, AttributeError) as error:
-        given = "" if size is None else f" with size {size}"
-        right = f"it cannot be made{given}: {type(error).__name__}: {error}"
-        raise fail("agent", name, right) from error
-    return found
 
 
 _CLASSIC: dict[str, Any] = {

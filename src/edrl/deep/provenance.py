@@ -16,7 +16,8 @@ import jax
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.config import THREADS, Config
+from edrl.deep.config import Config
+from edrl.deep.named_statistics import THREADS
 
 FILE = "provenance.json"
 _PASSED = ("agent", "env", "family", "replay")

@@ -17,9 +17,10 @@ import numpy as np
 
 from edrl.deep.agents import Agent, build_agent
 from edrl.deep.checkpoint import KEPT
-from edrl.deep.config import THREADS, Config
+from edrl.deep.config import Config
 from edrl.deep.environments import Environment, make
 from edrl.deep.learner import new_learner, optimiser_for
+from edrl.deep.named_statistics import THREADS
 from edrl.deep.run import Run
 from edrl.deep.variant import Variant
 from edrl.study.machine import core_count, free_memory

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from edrl.deep.config import THREADS
+from edrl.deep.named_statistics import THREADS
 from edrl.study.machine import cores
 from edrl.study.plan import Planned
 from edrl.study.work import note_failure

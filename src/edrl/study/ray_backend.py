@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edrl.deep.config import THREADS
+from edrl.deep.named_statistics import THREADS
 from edrl.study.estimate import kind_of, sizes_of
 from edrl.study.locks import is_locked
 from edrl.study.plan import Planned
