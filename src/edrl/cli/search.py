@@ -44,7 +44,8 @@ class Search:
     """The first seed. Use other seeds than the study's own: a setting that was chosen for high
     scores with some seeds looks too good with them."""
     preset: PresetName = "paper"
-    """Where the settings come from: paper (Atari), minatar, classic or quick."""
+    """Where the settings come from: paper (Atari), minatar, parallel (MinAtar without
+    replay memory), classic or quick."""
     set: tuple[str, ...] = ()
     """Settings that replace the preset's for all agents: NAME=VALUE."""
     jobs: int | None = None

@@ -37,7 +37,8 @@ class Suite:
     first_seed: int = 0
     """The first seed. Use other seeds than those of the search that chose the settings."""
     preset: PresetName = "paper"
-    """Where the settings come from: paper (Atari), minatar, classic or quick."""
+    """Where the settings come from: paper (Atari), minatar, parallel (MinAtar without
+    replay memory), classic or quick."""
     set: tuple[str, ...] = ()
     """Settings that replace the preset's for all agents: NAME=VALUE. The names are the flags of
     `edrl train`, with _ for -."""
