@@ -84,8 +84,7 @@ class Agent(eqx.Module):
         Agents that mix returns of several lengths, or learn without replay memory, write this and
         `fit`.
         """
-        right = "it must be 1, without cut_traces and with a replay memory (rollout 0)"
-        raise fail("trace", self.trace, f"{right}: {type(self).__name__} has no `targets`")
+        raise self._learns_from_replay_only()
 
     def traces(self, rollout: Rollout, best: Int[Array, "T lane"]) -> Float[Array, "T lane"]:
         """The weights of longer returns, which end with an episode and, if `cut_traces`, before
@@ -106,7 +105,14 @@ class Agent(eqx.Module):
         key: Key,
     ) -> Losses:
         """The loss of each step against what `targets` gave for it."""
-        raise NotImplementedError(f"{type(self).__name__} has no `fit` for rollouts")
+        raise self._learns_from_replay_only()
+
+    def _learns_from_replay_only(self) -> Exception:
+        """The error of an agent without `targets` and `fit`, ready to be raised."""
+        right = "it must be 1, without cut_traces and with a replay memory (rollout 0)"
+        return fail(
+            "trace", self.trace, f"{right}: {type(self).__name__} has no `targets` and `fit`"
+        )
 
     def features(
         self, parameters: Parameters, observations: Observations
