@@ -140,3 +140,19 @@ def test_texts_are_short_and_have_numbers(solution: Solution, truth: Truth, lear
 def test_matplotlib_is_imported_only_to_draw() -> None:
     code = "import sys, edrl.tabular, edrl; edrl.learn; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_notebook_shows_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its backend turns interactive mode on at the first figure, and that must last."""
+    figure = pyplot.figure
+
+    def first_figure(*args: Any, **kwargs: Any) -> Any:
+        pyplot.ion()
+        return figure(*args, **kwargs)
+
+    monkeypatch.setattr(pyplot, "figure", first_figure)
+    try:
+        Particles([0.0, 1.0]).plot()
+        assert pyplot.isinteractive()
+    finally:
+        pyplot.ioff()

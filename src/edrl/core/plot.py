@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.core.particles import Particles
+from edrl.core.particles import Particles, check_samples
 from edrl.core.types import Float
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def plot_distributions(
     """Distribution functions in one panel; see `Particles.plot`."""
     curves = _curves(mu, labels)
     if truth is not None:
-        if truth.shape:
+        if check_samples(truth).shape:
             raise fail("truth.shape", truth.shape, "it must be one distribution: index it, mu[0]")
         curves.insert(0, Curve(f"truth: {_in_words(truth)}", truth, TRUTH, 4.0))
     figure, panels = new_figure(1, 1, 6.0, 3.6)
@@ -102,16 +102,11 @@ def new_figure(
     import matplotlib
     from matplotlib import pyplot
 
+    # Made outside the style: a notebook's backend turns interactive at the first figure, and the
+    # style's end would turn that off, so that no later figure would be shown.
+    figure = pyplot.figure(figsize=(width, height), layout="constrained")
     with matplotlib.rc_context(STYLE):
-        figure, panels = pyplot.subplots(
-            rows,
-            columns,
-            figsize=(width, height),
-            layout="constrained",
-            sharex=True,
-            sharey=True,
-            squeeze=False,
-        )
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     return figure, panels
 
 

@@ -18,8 +18,7 @@ _shown: list[Progress] = []  # a task within another one has no bar of its own
 def track(title: str, total: int, shown: bool | None) -> Iterator[Advance]:
     """Yield `advance(steps, note)`, which a bar on standard error follows.
 
-    The bar is shown, or not, or for None: once work has taken two seconds, where somebody may be
-    watching (in a terminal or a notebook).
+    The bar is shown, or not, or for None: once work has taken two seconds, in a terminal.
     """
     console = Console(stderr=True)
     if not (_is_watched(console) if shown is None else shown):
@@ -51,7 +50,10 @@ def track(title: str, total: int, shown: bool | None) -> Iterator[Advance]:
 
 
 def _is_watched(console: Console) -> bool:
-    """Whether a person may see the bar, and this is no part of a larger task."""
-    if _shown or multiprocessing.parent_process() is not None:
+    """Whether a person may see the bar, and this is no part of a larger task.
+
+    In a notebook it would need widgets, and without them stay in the cell as empty output.
+    """
+    if _shown or multiprocessing.parent_process() is not None or console.is_jupyter:
         return False
-    return console.is_terminal or console.is_jupyter
+    return console.is_terminal
