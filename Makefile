@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 DOPAMINE := .venv-dopamine
+WHEEL := .venv-wheel
+LOWEST := .venv-lowest
 
-.PHONY: reproduce reproduce-full test test-slow test-search test-page lint types layers check benchmark benchmark-peers clean
+.PHONY: reproduce reproduce-full test test-slow test-search test-lowest test-page lint types layers check docs wheel benchmark benchmark-peers clean
 
 # --clear: what another Python has begun there, one that was too old say, must not stay.
 $(VENV)/package: pyproject.toml
@@ -36,6 +38,12 @@ test-search: $(VENV)/installed  ## the test suite with examples that were not tr
 test-page: $(VENV)/installed  ## look at report/index.html with a headless Chromium, which must be installed
 	EDRL_PAGE=report/index.html $(BIN)/python -m pytest tests/report/test_page_in_browser.py
 
+test-lowest:  ## the test suite with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --upgrade pip uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup
+
 lint: $(VENV)/installed  ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -48,6 +56,22 @@ layers: $(VENV)/installed  ## imports point downward only
 	$(BIN)/lint-imports
 
 check: lint types layers test  ## everything that .ci/run checks
+
+$(VENV)/docs: $(VENV)/package
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/docs  ## build the documentation into site/, any warning an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
+
+wheel:  ## build the wheel, install it into an empty environment and use it there
+	rm -rf dist $(WHEEL)
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --upgrade pip build
+	$(WHEEL)/bin/python -m build
+	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl
+	cd $(WHEEL) && bin/edrl reproduce figure-2 --out report
+	cd $(WHEEL) && bin/edrl train --preset quick --out runs/cartpole && bin/edrl evaluate runs/cartpole
 
 benchmark: $(VENV)/installed  ## side-by-side measurements, written to benchmarks/results
 	$(BIN)/python -m benchmarks
@@ -71,4 +95,4 @@ benchmark-peers: $(VENV)/installed $(PEERS)/installed $(DOPAMINE)/installed  ## 
 	$(BIN)/python -m benchmarks training
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(DOPAMINE) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache
+	rm -rf $(VENV) $(PEERS) $(DOPAMINE) $(WHEEL) $(LOWEST) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache

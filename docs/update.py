@@ -52,7 +52,7 @@ Each claim is decided by numbers and limits. The limits are in
 reason. A dagger (†) marks the {after} limits that were set or moved when the numbers were known. The margin
 is the factor by which the tightest number of a claim clears its limit. An equals sign marks definitions and
 identities: they check our code, and are not counted as evidence. The tables behind the claims are in
-[tables](tables); a test spoils them claim by claim.
+`docs/tables`; a test spoils them claim by claim.
 
 ## What does not hold
 
@@ -96,7 +96,7 @@ def full_page(seconds: dict[str, float], claims: list[Claim], default: list[Clai
     machine = f"{os.cpu_count()} cores ({system})"
     return f"""# The full size
 
-`edrl reproduce --full` takes the paper's sizes and many seeds. Its tables are in [tables-full](tables-full),
+`edrl reproduce --full` takes the paper's sizes and many seeds. Its tables are in `docs/tables-full`,
 its claims in [claims-full.json](claims-full.json). {count_verdicts(claims)}.
 
 Measured in {minutes:.0f} minutes of single processes on {machine}, with other work beside it. {left}

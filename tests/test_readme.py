@@ -38,13 +38,12 @@ def module(path: str) -> Any:
     return loaded
 
 
-PAGES = (
-    "README.md",
-    *(
-        f"docs/{name}.md"
-        for name in ("quickstart", "add-a-statistic", "reproduce", "deep", "report")
-    ),
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+    if "```python" in path.read_text(encoding="utf-8")
 )
+assert len(PAGES) >= 10
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -52,6 +51,68 @@ def test_examples_run(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks
     exec(compile("\n".join(blocks), page, "exec"), {"__name__": "example"})
+
+
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+def test_the_tutorial_runs() -> None:
+    cells = json.loads((ROOT / "docs/tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    short = [cell.replace("steps=40_000, evaluate_every=20_000", "steps=2_000") for cell in code]
+    assert short != code
+    exec(compile("\n".join(short), "tutorial.ipynb", "exec"), {"__name__": "example"})
+
+
+def _readme() -> str:
+    return " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+
+def _benchmark(name: str) -> Any:
+    return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())["results"]
+
+
+def test_the_readme_is_short_and_shows_what_its_example_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.encode()) <= 7_000
+    code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    exec(compile(code, "README.md", "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out == shown
+
+
+def test_the_readmes_numbers_are_those_that_were_measured() -> None:
+    readme = _readme()
+    exact = _benchmark("imputation")["exact imputation against scipy.optimize.root, 32 x 11"]
+    assert f"**{exact['times_faster']:,.0f} times**" in readme
+    assert f"{exact['our_error_worst']:.0e}".replace("e-0", "e-") in readme
+    rows = read_csv(ROOT / "docs/results/minatar5/calibration.csv")
+    wide = {}
+    for agent in ("QR-DQN", "ER-DQN-naive", "QR-DQN-imputation", "ER-DQN"):
+        own = select(rows, agent=agent)
+        wide[agent] = own["spread"] / own["scatter"]
+    without = np.concatenate([wide["QR-DQN"], wide["ER-DQN-naive"]])
+    imputed = np.concatenate([wide["QR-DQN-imputation"], wide["ER-DQN"]])
+    assert f"**{np.median(imputed):.2f} against {np.median(without):.2f}**" in readme
+    assert f"medians over {len(imputed) + len(without)} runs" in readme
+    better = read_csv(ROOT / "docs/results/minatar5/improvement.csv")
+    (naive,) = select(better, agent="ER-DQN", other="ER-DQN-naive")["probability"]
+    assert f"**{naive:.2f}** is the probability that ER-DQN scores better" in readme
+    peers = _benchmark("training")
+    rival = "sb3-contrib, QR-DQN"
+    on_minatar = peers["minatar, all cores"][rival]["ours_er_dqn_times_faster"]
+    on_pong = peers["atari, all cores"][rival]["ours_er_dqn_times_faster"]
+    assert f"**{on_minatar:.1f} times**" in readme
+    assert f"{on_pong:.1f} times on Pong" in readme
+    own_iqn = (ROOT / "tests/deep/own_iqn.py").read_text(encoding="utf-8").splitlines()
+    assert f"**{len(own_iqn)}** make IQN" in readme
+
+
+def test_the_version_stands_in_one_place() -> None:
+    """And the citation has the same."""
+    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert cited[1] == edrl.__version__
+    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_every_test_named_in_the_paper_map_exists() -> None:
@@ -182,9 +243,8 @@ def test_exact_imputation_again_is_as_the_page_says() -> None:
 
 
 def test_the_laws_that_agents_learnt_are_as_the_page_says() -> None:
-    """And the README: ranges and medians over runs, which the page's tables give game by game."""
+    """Ranges and medians over runs, which the page's tables give game by game."""
     rows = read_csv(ROOT / "docs/results/minatar5/calibration.csv")
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     page = " ".join((ROOT / "docs/results/minatar5.md").read_text(encoding="utf-8").split())
 
     def of_runs(above: str, below: str, *agents: str) -> np.ndarray:
@@ -194,7 +254,6 @@ def test_the_laws_that_agents_learnt_are_as_the_page_says() -> None:
     for agents in (("QR-DQN", "ER-DQN-naive"), ("QR-DQN-imputation", "ER-DQN")):
         wide = of_runs("spread", "scatter", *agents)
         assert f"{wide.min():.2f} to {wide.max():.2f}" in page
-        assert f"{wide.min():.2f} to {wide.max():.2f}" in readme
         assert f"({len(wide)} runs, median {np.median(wide):.2f})" in page
     wide = of_runs("spread", "scatter", "ER-DQN (as_samples)")
     least, middle, most = np.quantile(wide, [0, 0.5, 1])
