@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edrl import deep, tabular, theory
+    from edrl.compilations import cache_compilations
     from edrl.core import metrics, risk
     from edrl.core.algorithms import ALGORITHMS, Algorithm, algorithm
     from edrl.core.families import (
@@ -73,6 +74,7 @@ __all__ = [
     "algorithm",
     "as_samples",
     "bellman_closed",
+    "cache_compilations",
     "control",
     "deep",
     "evaluate_policy",
@@ -93,6 +95,7 @@ __all__ = [
 
 # What each module gives. A module that is given itself has no names.
 _MODULES: dict[str, tuple[str, ...]] = {
+    "edrl.compilations": ("cache_compilations",),
     "edrl.core.algorithms": ("ALGORITHMS", "Algorithm", "algorithm"),
     "edrl.core.families": (
         "Categorical", "ExactExpectiles", "Expectiles", "HuberQuantiles", "MEstimator", "Mean",

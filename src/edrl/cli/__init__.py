@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 
 from edrl import __version__
+from edrl.compilations import cache_compilations_of_command
 
 COMMANDS = {
     "reproduce": "Run the paper's experiments, judge every claim, and write a page to read.",
@@ -50,6 +51,7 @@ def _command(arguments: list[str]) -> Callable[[], int]:
     name = arguments[0] if arguments else ""
     if name not in COMMANDS:
         _help(arguments)
+    cache_compilations_of_command()
     sys.path.append(os.getcwd())  # MODULE:NAME may lie in the directory where the command is given
     if name == "train":  # what its flags are by default depends on two of them
         from edrl.cli.train import Train, train_by_default
