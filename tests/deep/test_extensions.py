@@ -20,7 +20,7 @@ import edrl.deep
 from edrl.cli.evaluate import Evaluate
 from edrl.cli.train import Train
 from edrl.deep import Agent, Callback, Config, Run, Trained, load, resume, train
-from edrl.deep.callbacks import Evaluation, Row, TensorBoard
+from edrl.deep.callbacks import Evaluation, Row
 from edrl.deep.environments import import_suite, make, names, register, scores_of, suite
 from edrl.deep.tables import TABLES
 from edrl.study.plan import plan
@@ -188,33 +188,6 @@ def test_a_callback_counts_and_is_told_what_happens(tmp_path: Path) -> None:
     assert again.steps == 150
     with pytest.raises(ValueError, match=r"callbacks.*a `name` of its own"):
         train(config, tmp_path / "other", callbacks=[Count(), Count()])
-
-
-def test_tensorboard_shows_the_columns_of_the_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: dict[str, list[float]] = {}
-
-    class Writer:
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            shown.setdefault(name, []).append(value)
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr("tensorboardX.SummaryWriter", Writer)
-    train(SMALL, tmp_path / "run", callbacks=[TensorBoard()])
-    for table, prefix in (
-        ("metrics", ""),
-        ("evaluations", "evaluation/"),
-        ("calibration", "calibration/"),
-    ):
-        rows = np.genfromtxt(tmp_path / "run" / f"{table}.csv", delimiter=",", names=True)
-        for name in rows.dtype.names[1:]:
-            column = rows[name][np.isfinite(rows[name])]
-            np.testing.assert_allclose(shown.pop(prefix + name), column)
-    assert not shown
 
 
 def test_an_imputation_of_ones_own_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,9 @@ from rich.text import Text
 
 from edrl.core.check import check_directory, fail
 from edrl.deep import checkpoint
-from edrl.deep.callbacks import Callback, Evaluation, Row, TensorBoard
+from edrl.deep.callbacks import Callback, Evaluation, Row
 from edrl.deep.config import PRESETS, Config, PresetName, preset, read_config
+from edrl.deep.loggers import logger_named
 from edrl.deep.objects import check_trusted
 from edrl.deep.run import Run
 from edrl.deep.training import begin, go_on, lengthened
@@ -66,6 +67,10 @@ class Train:
     """With --resume: import the modules that the run names as MODULE:NAME. That runs their code:
     only for a run that you know. Those of a new run are imported, since you name them."""
 
+    logger: tuple[str, ...] = ("tensorboard",)
+    """Where the columns of the tables are shown besides: tensorboard, wandb, mlflow, or MODULE:NAME,
+    a callback of your own. The tables themselves are always written. Name none to have none."""
+
     def __call__(self) -> int:
         """Train, and return the exit status."""
         console = Console()
@@ -96,7 +101,8 @@ class Train:
         from edrl.report.return_pictures import ReturnPictures  # --help needs no matplotlib
 
         config = self._resumed(where) if self.resume else self._new(where)
-        run = Run(config, where, callbacks=[*callbacks, TensorBoard(), ReturnPictures()])
+        loggers = [logger_named(name) for name in self.logger]
+        run = Run(config, where, callbacks=[*callbacks, *loggers, ReturnPictures()])
         with locked(where / "lock"):
             return go_on(run, older=self.older) if self.resume else begin(run)
 

@@ -1,4 +1,4 @@
-"""What watches a run: metrics, evaluations, checkpoints, TensorBoard, and what users add."""
+"""What watches a run: metrics, evaluations, checkpoints, and what users add."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from edrl.deep.learner import GreedyPolicy, diagnose, seed_of
 from edrl.deep.play import Moment, Played, play, play_side_by_side
 
 if TYPE_CHECKING:
-    from tensorboardX import SummaryWriter
-
     from edrl.deep.run import Run
 
 Row = Mapping[str, int | float | str]
@@ -200,36 +198,6 @@ class Checkpoints(Callback):
         due = run.config.due(run.step, run.config.checkpoint_every)
         if due or run.step >= run.config.steps or run.interrupted():
             run.save()
-
-
-class TensorBoard(Callback):
-    """Writes the columns of the tables for TensorBoard."""
-
-    _board: SummaryWriter | None = None
-
-    def on_log(self, run: Run, row: Row) -> None:
-        self._add(run, "", row)
-
-    def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
-        self._add(run, "evaluation/", evaluation.row(run.step))
-        if evaluation.calibration is not None:
-            self._add(run, "calibration/", evaluation.calibration.row(run.step))
-
-    def on_end(self, run: Run) -> None:
-        if self._board is not None:
-            self._board.close()
-
-    def _add(self, run: Run, prefix: str, row: Row) -> None:
-        for name, value in row.items():
-            if name != "step" and value != "":
-                self._writer(run).add_scalar(prefix + name, value, run.step)
-
-    def _writer(self, run: Run) -> SummaryWriter:
-        if self._board is None:
-            from tensorboardX import SummaryWriter
-
-            self._board = SummaryWriter(str(run.out / "tensorboard"), purge_step=run.step)
-        return self._board
 
 
 def _mean(numbers: Sequence[int | float] | np.ndarray) -> float | str:
