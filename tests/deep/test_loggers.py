@@ -94,7 +94,7 @@ def test_a_package_that_is_missing_is_named(
 
 
 def test_unknown_loggers_are_refused() -> None:
-    with pytest.raises(ValueError, match="logger must be one of tensorboard, wandb.*'tensorbord'"):
+    with pytest.raises(ValueError, match=r"logger must be one of tensorboard, wandb.*'tensorbord'"):
         logger_named("tensorbord")
-    with pytest.raises(ValueError, match="logger must be an edrl.deep.Callback"):
+    with pytest.raises(ValueError, match=r"logger must be an edrl\.deep\.Callback"):
         logger_named("pathlib:Path")
