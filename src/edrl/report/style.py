@@ -160,16 +160,24 @@ def text_width(text: str, size: float) -> float:
 
 
 def wrapped(text: str, width: float, size: float) -> str:
-    """A text in lines of at most `width` inches, where its words allow it."""
-    lines = [""]
-    for word in _WORDS.split(text):
-        if lines[-1] and text_width((lines[-1] + word).rstrip(), size) > width:
-            lines.append("")
-        lines[-1] += word
+    """A text in lines of at most `width` inches, where its words allow it.
+
+    What stands in brackets begins a new line, so that it stays together if it can.
+    """
+    if text_width(text, size) <= width:
+        return text
+    lines = []
+    for part in re.split(r" (?=\()", text):
+        lines.append("")
+        for word in _WORDS.split(part):
+            if lines[-1] and text_width((lines[-1] + word).rstrip(), size) > width:
+                lines.append("")
+            lines[-1] += word
     return "\n".join(line.rstrip() for line in lines)
 
 
-_WORDS = re.compile(r"(?<=\s)|(?<=[A-Za-z]-)(?=[A-Za-z])")  # 1e-4 is one word
+# Names of code, SmoothQuantiles or as_samples, have words as well; 1e-4 is one.
+_WORDS = re.compile(r"(?<=[\s_:])|(?<=[A-Za-z]-)(?=[A-Za-z])|(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
