@@ -265,12 +265,17 @@ def test_time_is_told_once_for_every_step(rows: str, timing: Timing | None, tmp_
 def test_a_module_that_prints_when_it_is_imported_can_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "chatty.py").write_text("import edrl\nprint('Hello')\nMine = edrl.Expectiles(3)\n")
+    lines = ("import edrl", "print('Hello')", "Mine, Broken = edrl.Expectiles(3), None", "")
+    (tmp_path / "chatty.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(estimates, "_SECONDS", 0.1)
-    (speed,) = estimates.measured_speeds([preset("quick", agent="chatty:Mine")], 1)
+    mine, broken = (preset("quick", agent=f"chatty:{name}") for name in ("Mine", "Broken"))
+    (speed,) = estimates.measured_speeds([mine], 1)
     assert speed > 0
+    # One process measures all of them: the error names the one that failed.
+    with pytest.raises(RuntimeError, match=f"^chatty:Broken on {broken.env} does not run"):
+        estimates.measured_speeds([mine, broken], 1)
 
 
 def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
