@@ -42,7 +42,7 @@ addEventListener("load", () => {
 
 def report_page(tmp_path: Path) -> str:
     """A report on runs of agents with long names, made by long commits."""
-    agents = ("dqn", "er-dqn", "er-dqn[learning_rate=1e-4,double,n_step=3]", "qr-dqn-imputation")
+    agents = ("dqn", "er-dqn", "er-dqn[learning_rate=1e-4,double]", "qr-dqn-imputation")
     for agent, env in product(agents, ("minatar/breakout", "minatar/space_invaders")):
         calibration = (9.0, 1.0, 0.5, 0.4, 0.9)
         run = write_run(tmp_path, agent, env, 0, ramp(9.0), calibration=calibration)

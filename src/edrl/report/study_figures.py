@@ -48,13 +48,14 @@ def agents_in(rows: Table, looks: Looks) -> list[str]:
 def aggregates(rows: Table, looks: Looks, kind: str) -> Drawing:
     """One panel a measure, one row an agent; the scores are `kind`: normalised or raw."""
     agents, shown = agents_in(rows, looks), [name for name in _MEASURES if name in rows["measure"]]
-    names, width = style.Names(agents), 2.75 * len(shown)
+    names, width = style.Names(agents), max(8.0, 2.75 * len(shown))
     figure, panels = style.axes(1, len(shown), width=width, height=1.2 + names.height, sharey=True)
     for axes, name in zip(panels, shown, strict=True):
         for place, agent in enumerate(agents):
             found = select(rows, agent=agent, measure=name)
             _interval(axes, place, found, "value", looks[agent])
-        style.set_title(axes, _MEASURES[name], (width - names.width) / len(shown))
+        title = "mean" if (kind, name) == ("raw", "mean") else _MEASURES[name]
+        style.set_title(axes, title, (width - names.width) / len(shown))
         axes.grid(visible=False, axis="y")
         axes.margins(x=0.12)
         axes.xaxis.set_major_locator(MaxNLocator(4))
