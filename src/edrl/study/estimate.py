@@ -31,7 +31,6 @@ from edrl.study.timing import timing_of
 
 _SECONDS = 1.0  # of measuring a speed, after compilation
 _SPEED = "steps a second: "  # begins the line on which the speed of an agent is printed
-_COMPILE_CHEAPLY = "--xla_cpu_parallel_codegen_split_count=1"  # the same program, in less CPU time
 _PROCESS = 0.8e9  # bytes of a process without its replay memory: Python, JAX, compiled programs
 _OTHER_FIELDS = 10  # bytes of a transition in replay memory besides its frame
 
@@ -177,11 +176,10 @@ def measured_speeds(configs: Sequence[Config], threads: int) -> list[float]:
     """
     if not configs:
         return []
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {_COMPILE_CHEAPLY}".strip()
     found = subprocess.run(
         [sys.executable, "-m", "edrl.study.estimate"],
         input=json.dumps([config.to_json() for config in configs]),
-        env={**os.environ, "XLA_FLAGS": flags, THREADS: str(threads)},
+        env={**os.environ, THREADS: str(threads)},
         capture_output=True,
         text=True,
     )
