@@ -28,7 +28,7 @@ BEGIN, END = "<!-- tables: written by docs/results/update.py -->", "<!-- end of 
 def block(name: str) -> str:
     """What stands between the marks of a page: tables of what lies in its directory."""
     games = read_csv(RESULTS / name / "games.csv")
-    parts = [_progress(name), _games(games)]
+    parts = [_progress(name), _games(games), *_training(games)]
     if _compared(games):
         parts.append(_aggregates(read_csv(RESULTS / name / "aggregates.csv")))
         parts.append(_improvement(read_csv(RESULTS / name / "improvement.csv")))
@@ -45,8 +45,9 @@ def update(name: str, report: Path, search: Path | None = None) -> None:
     out = RESULTS / name
     out.mkdir(exist_ok=True)
     more = COMPARED if _compared(read_csv(report / "data" / "games.csv")) else ((), ())
-    if read_csv(report / "data" / "calibration.csv")["agent"]:
-        more = ((*more[0], "calibration"), (*more[1], "calibration"))
+    for known in ("training", "calibration"):
+        if read_csv(report / "data" / f"{known}.csv")["agent"]:
+            more = ((*more[0], known), (*more[1], known))
     for table in (*TABLES, *more[0]):
         rows = read_csv(report / "data" / f"{table}.csv")
         rows.pop("directory", None)
@@ -105,8 +106,23 @@ def _games(rows: Table) -> str:
     return f"{text}:\n\n{_markdown(['', *agents], lines)}"
 
 
+def _training(rows: Table) -> list[str]:
+    """Scores of training episodes, if they are known: older results lack them."""
+    known = [score for score in rows.get("training", ()) if score == score]
+    if not known:
+        return []
+    agents, lines = _agents(rows), []
+    for env in dict.fromkeys(rows["env"]):
+        found = [select(rows, env=env, agent=agent) for agent in agents]
+        lines.append([label(env), *(_score(one, "training") for one in found)])
+    text = (
+        "Scores in training, with exploration: the mean of all episodes in the last tenth of a run"
+    )
+    return [f"{text}:\n\n{_markdown(['', *agents], lines)}"]
+
+
 def _score(row: dict[str, np.ndarray], kind: str) -> str:
-    if not len(row[kind]):
+    if not len(row[kind]) or row[kind][0] != row[kind][0]:
         return "–"
     value, error = float(row[kind][0]), float(row[f"{kind}_error"][0])
     return f"{value:.2f}" if error != error else f"{value:.2f} ± {error:.2f}"
@@ -119,6 +135,8 @@ def _aggregates(rows: Table) -> str:
         found = [select(rows, agent=agent, measure=measure) for measure in measures]
         lines.append([agent, *(_interval(one, "value") for one in found)])
     table = _markdown(["", *measures], lines)
+    if "optimality gap" not in measures:  # agents share one game, whose scores are raw
+        return f"Raw final scores in the game that all agents share [95 % interval]:\n\n{table}"
     return f"Normalised final scores over all games [95 % interval]:\n\n{table}"
 
 

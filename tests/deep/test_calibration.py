@@ -1,5 +1,6 @@
 """Learnt return distributions beside the returns that were got."""
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,10 +14,11 @@ from edrl.core.families import Mean
 from edrl.core.particles import Particles
 from edrl.deep import calibration
 from edrl.deep.agents import Agent, StatisticsAgent
-from edrl.deep.calibration import UNKNOWN, Calibration, Returns
+from edrl.deep.calibration import BOUNDS, CALIBRATION, UNKNOWN, Calibration, Returns
 from edrl.deep.environments import Step
 from edrl.deep.networks import network_for
 from edrl.deep.play import Moment
+from edrl.deep.tables import Tables
 
 NONE = np.zeros(1)
 STEPS = st.tuples(
@@ -162,3 +164,13 @@ def test_returns_cannot_exceed_those_of_the_greatest_reward_for_ever() -> None:
     found = returns.against(agent, agent.init(jax.random.key(0)))
     assert found is not None
     assert (found.lowest, found.highest) == (0.0, pytest.approx(10.0))
+
+
+def test_a_run_of_an_earlier_version_goes_on_in_its_own_columns(tmp_path: Path) -> None:
+    """Its calibration.csv lacks the bounds: longer rows would be taken for damaged ones."""
+    known = [name for name in CALIBRATION if name not in BOUNDS]
+    (tmp_path / "calibration.csv").write_text(",".join(known) + "\n")
+    calibration = Calibration(5, 1.0, 2.0, 3.0, 4.0, 0.5, highest=9.0, lowest=-9.0)
+    Tables(tmp_path, ()).write_row("calibration.csv", calibration.row(100))
+    _, row, _ = (tmp_path / "calibration.csv").read_text().split("\n")
+    assert row == "100,5,1.0,2.0,3.0,4.0,0.5"

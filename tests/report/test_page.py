@@ -88,6 +88,13 @@ def test_what_does_not_hold_is_said_plainly(tmp_path, claims: list[Claim], words
     assert ("should hold and does not" in found.text) == (FAILS in claims)
 
 
+def test_a_wide_table_scrolls_by_itself() -> None:
+    """So that the page does not: every table lies in a box of its own."""
+    wide = page.table(("a", "b"), [("0123456789" * 20, "1")])
+    assert wide.startswith('<div class="scroll"><table>')
+    assert ".scroll { overflow-x: auto; }" in page.document("title", [wide])
+
+
 def test_a_part_that_failed_shows_its_error(tmp_path) -> None:
     found = Collector()
     found.feed(example_page(tmp_path, [], "ValueError: a < b"))

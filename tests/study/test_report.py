@@ -15,14 +15,16 @@ from edrl.cli.report import Report
 from edrl.deep.calibration import CALIBRATION
 from edrl.deep.config import Config, preset
 from edrl.deep.manifest import VERSION, Manifest
-from edrl.report import study_figures, style
+from edrl.report import game_figures, study_figures, style
 from edrl.report.result_tables import measure
 from edrl.report.study_report import write_report
 from edrl.study.plan import Planned, write_plan
 from edrl.study.results import random_scores, read_study
+from edrl.study.runs import write_runs
 from edrl.study.tables import read_csv, select, write_csv
 
 STEPS = 1000
+METRICS = ("step", "episodes", "score", "loss")
 CALIBRATIONS = {  # expected, got, spread, scatter, within
     "er-dqn": (1.5, 1.25, 0.5, 0.4, 0.92), "er-dqn-naive": (1.0, 1.0, 0.02, 0.4, 0.1),
     "qr-dqn": (1.0, 2.0, 0.0, 0.4, 0.0),
@@ -54,10 +56,9 @@ def write_run(
     steps = 100 * np.arange(1, len(scores) + 1)
     write(out / "evaluations.csv", [("step", "mean"), *zip(steps, scores, strict=True)])
     if calibration is not None:
-        write(
-            out / "calibration.csv", [CALIBRATION, *((step, 500, *calibration) for step in steps)]
-        )
-    write(out / "metrics.csv", [("step", "score"), *((step, "") for step in steps)])
+        head = CALIBRATION[: 2 + len(calibration)]  # earlier versions wrote no bounds
+        write(out / "calibration.csv", [head, *((step, 500, *calibration) for step in steps)])
+    write(out / "metrics.csv", [METRICS, *training_rows(scores)])
     if timed:
         twice = [(step, 50.0) for step in steps[:1]]  # killed and done again, in 2 s
         again = (*twice, (0, 0.0), *((step, 2.0) for step in steps))
@@ -69,6 +70,19 @@ def write_run(
         }
         (out / "provenance.json").write_text(json.dumps([maker]))
     return out
+
+
+def training_rows(scores: list[float]) -> list[tuple[object, ...]]:
+    """Rows of metrics: ten more episodes each, with half the score of the evaluation.
+
+    No episode ends in the second, and nothing is learnt in the first.
+    """
+    rows: list[tuple[object, ...]] = []
+    for number, score in enumerate(scores):
+        training = "" if number == 1 else score / 2
+        loss = "" if number == 0 else 0.1
+        rows.append((100 * (number + 1), 10 * (number + (number != 1)), training, loss))
+    return rows
 
 
 def write(path: Path, rows: list[Any]) -> None:
@@ -158,6 +172,7 @@ def test_the_page_is_whole(out: Path) -> None:
         "improvement",
         "improvement-pairs",
         "curves",
+        "training",
         "sample-efficiency",
         "calibration",
     ]
@@ -225,7 +240,119 @@ def test_learnt_distributions_stand_beside_the_returns(out: Path) -> None:
     assert [run[name][0] for name in ("returns", "spread", "scatter")] == pytest.approx(
         [500, 0.02, 0.4]
     )
-    assert "pongER-DQN1.51.250.50.492%" in text_of(out / "index.html")
+    assert "pongER-DQN1.51.250.50.492%0 of 3" in text_of(out / "index.html")
+
+
+def test_runs_that_expect_what_they_do_not_get_are_named(out: Path, tmp_path: Path) -> None:
+    """By the warning that training and `edrl evaluate` give: QR-DQN expects half of what it got."""
+    warning = "The agent expects a return of 1 on average and got 2: do not trust"
+    page = text_of(out / "index.html")
+    assert "3 of 25 runs expect returns that are impossible or far from those they got" in page
+    assert page.count(warning) == 3
+    assert f"pongQR-DQN2{warning}" in page
+    assert "pongQR-DQN1200.40%3 of 3" in page
+
+    near = (100.0, 90.0, 1.0, 20.0, 0.9)  # within what returns scatter, but not within the bounds
+    for place, bounds in (("impossible", (99.0, 0.0)), ("possible", (101.0, 0.0)), ("old", ())):
+        run = write_run(tmp_path / place, "dqn", "pong", 0, ramp(1.0), calibration=near + bounds)
+        study = read_study([run])
+        assert list(study.warned) == ([("DQN", "pong", 0)] if place == "impossible" else [])
+        (tmp_path / place / "kept").mkdir()
+        write_runs(tmp_path / place / "kept" / "runs.json", study.runs, ())
+        assert read_study([tmp_path / place / "kept"]).warned == study.warned
+
+
+def test_training_scores_stand_beside_evaluations(out: Path) -> None:
+    """They are half of the evaluations' in these runs; the last of ten rows is the last tenth."""
+    scores = read_csv(out / "data" / "scores.csv")
+    run = select(scores, agent="ER-DQN", env="minatar/breakout", seed=2)
+    assert (run["training"][0], run["final"][0]) == (6.0, 12.0)
+    curve = select(read_csv(out / "data" / "training.csv"), agent="ER-DQN", env="minatar/breakout")
+    evaluations = select(
+        read_csv(out / "data" / "curves.csv"), agent="ER-DQN", env="minatar/breakout"
+    )
+    ended = evaluations["step"] != 200  # no episode ended
+    assert curve["step"].tolist() == evaluations["step"][ended].tolist()
+    np.testing.assert_allclose(curve["mean"], evaluations["mean"][ended] / 2, rtol=1e-5)
+    page = text_of(out / "index.html").replace("\u00a0", " ")
+    assert "breakout (MinAtar)ER-DQN5.50 ± 0.2911.00 ± 0.583" in page
+
+
+def test_training_scores_are_means_of_episodes_not_of_rows(tmp_path: Path) -> None:
+    """1,000 rows become the means of fiftieths; what was logged before learning counts as well."""
+    run = write_run(tmp_path, "dqn", "pong", 0, ramp(1.0))
+    rng = np.random.default_rng(0)
+    ended, scores = rng.integers(0, 4, size=STEPS), rng.normal(size=STEPS)
+    texts = ["" if count == 0 else score for count, score in zip(ended, scores, strict=True)]
+    rows = zip(range(1, STEPS + 1), np.cumsum(ended), texts, [""] * STEPS, strict=True)
+    write(run / "metrics.csv", [METRICS, *rows])
+    (found,) = read_study([run]).runs
+    assert found.training["step"] == list(range(20, STEPS + 1, 20))
+    assert found.training["episodes"] == ended.reshape(50, 20).sum(axis=1).tolist()
+    each = np.repeat(scores, ended)  # the score of each episode
+    first = ended[:20].sum()
+    assert found.training["score"][0] == pytest.approx(each[:first].mean(), rel=1e-5)
+    last = ended[-STEPS // 10 :].sum()
+    assert found.final_training == pytest.approx(each[-last:].mean(), rel=1e-4)
+
+
+def test_reports_of_earlier_versions_have_no_training_scores(out: Path, tmp_path: Path) -> None:
+    content = json.loads((out / "runs.json").read_text())
+    for run in content["runs"]:
+        del run["training"]
+    (tmp_path / "runs.json").write_text(json.dumps(content))
+    report = write_report([tmp_path], tmp_path / "out")
+    assert "no scores of training episodes are kept" in text_of(report.page)
+    assert not (tmp_path / "out" / "figures" / "training.png").exists()
+    assert np.isnan(read_csv(tmp_path / "out" / "data" / "scores.csv")["training"]).all()
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        None,
+        {"step": [1], "episodes": [1]},
+        {"step": [1], "episodes": [0], "score": [1.0]},
+        {"step": [2, 1], "episodes": [1, 1], "score": [1.0, 1.0]},
+        {"step": [1], "episodes": [1], "score": ["1"]},
+        {"step": [1], "episodes": [1], "score": []},
+    ],
+)
+def test_training_scores_that_cannot_be_are_refused(
+    out: Path, tmp_path: Path, training: object
+) -> None:
+    content = json.loads((out / "runs.json").read_text())
+    content["runs"][0]["training"] = training
+    (tmp_path / "runs.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"runs\.json cannot be read: training"):
+        write_report([tmp_path], tmp_path / "out")
+
+
+def test_agents_come_in_one_order_and_what_differs_is_named(study: Path, out: Path) -> None:
+    """Whatever the order of directories, in every table."""
+    places = [study / "pong" / agent for agent in ("er-dqn-naive", "qr-dqn", "er-dqn")]
+    for order in (places, places[::-1]):
+        agents = read_study(order).agents
+        assert agents == ["QR-DQN", "ER-DQN", "ER-DQN-naive"]
+        for name, rows in measure(read_study(order)).items():
+            known = list(dict.fromkeys(rows.get("agent", agents)))
+            assert known == agents, name
+    assert "agents differ inlearning rate, size (see Settings)" in text_of(out / "index.html")
+
+
+def test_one_game_shows_raw_scores(tmp_path: Path) -> None:
+    """The best agent has its score, not 1, in tables, figures and on the console."""
+    for agent, top in (("dqn", 200.0), ("er-dqn", 480.0)):
+        for seed in range(2):
+            write_run(tmp_path, agent, "CartPole-v1", seed, ramp(top + seed))
+    report = write_report([tmp_path], tmp_path / "out")
+    best = select(report.aggregates, agent="ER-DQN", measure="mean")
+    assert best["value"][0] == pytest.approx(480.5)
+    assert "480.5 [480.0,\u00a0481.0]" in text_of(report.page)
+    assert "normalised final score" not in text_of(report.page)
+    profiles = read_csv(tmp_path / "out" / "data" / "profiles.csv")
+    assert min(profiles["tau"]) < 200.0
+    assert max(profiles["tau"]) > 481.0
 
 
 @pytest.mark.parametrize(
@@ -245,7 +372,7 @@ def test_a_ratio_of_widths_can_be_read_off(spreads: tuple[float, float], labels:
     }
     looks = style.looks({"QR-DQN": "qr-dqn", "ER-DQN": "er-dqn"})
     with style.applied():
-        figure = study_figures.calibration(rows, looks).figure
+        figure = game_figures.calibration(rows, looks).figure
         figure.canvas.draw()
         axis = figure.axes[0].xaxis
         low, high = figure.axes[0].get_xlim()
@@ -283,7 +410,7 @@ def test_a_curve_of_fewer_runs_is_dashed_and_says_so(
     study: Path, out: Path, tmp_path: Path
 ) -> None:
     text = "Dashed where fewer runs than there should be stand behind it"
-    assert text_of(out / "index.html").count(text) == 2  # training, and sample efficiency
+    assert text_of(out / "index.html").count(text) == 3  # evaluations, training, efficiency
     whole = write_report([study / "pong"], tmp_path)  # which lacks nothing
     assert text not in text_of(whole.page)
 
@@ -380,10 +507,11 @@ def test_one_run_is_enough(tmp_path: Path) -> None:
     for words in (
         "One seed a game: there are no intervals", "It takes two agents", "No run has compared its distributions",
         "No run has a timing.csv",
-        "1 run without a provenance.json", "0 is the lowest evaluation in this report", "no plan (suite.json)",
+        "1 run without a provenance.json", "Scores are raw: only CartPole-v1", "no plan (suite.json)",
     ):  # fmt: skip
         assert words in text
-    assert select(report.aggregates, measure="IQM")["value"][0] == 1
+    assert select(report.aggregates, measure="IQM")["value"][0] == 100
+    assert report.aggregates["measure"] == ["mean", "IQM"]  # nothing is optimal
     assert (
         json.loads((tmp_path / "out" / "summary.json").read_text())["aggregates"][0]["low"] is None
     )
@@ -464,11 +592,12 @@ def test_games_that_cannot_be_compared_are_left_out_and_named(tmp_path: Path) ->
     write_run(tmp_path, "er-dqn", "minatar/asterix", 0, ramp(10.0))
     write_run(tmp_path, "dqn", "minatar/breakout", 0, ramp(10.0))
     for agent in ("er-dqn", "dqn"):
-        write_run(tmp_path, agent, "minatar/freeway", 0, [0.0] * 10)
+        for game in ("freeway", "seaquest"):
+            write_run(tmp_path, agent, f"minatar/{game}", 0, [0.0] * 10)
     report = write_report([tmp_path], tmp_path / "out")
     assert report.aggregates["agent"] == []
     text = text_of(report.page)
-    assert "no agent is better than the scale's zero: freeway (MinAtar)" in text
+    assert "no agent is better than the scale's zero: freeway (MinAtar), seaquest (MinAtar)" in text
     assert "not every agent has a run that counts: asterix (MinAtar), breakout (MinAtar)" in text
     assert "No game can be aggregated" in text
 

@@ -265,17 +265,23 @@ def test_time_is_told_once_for_every_step(rows: str, timing: Timing | None, tmp_
 def test_a_module_that_prints_when_it_is_imported_can_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "chatty.py").write_text("import edrl\nprint('Hello')\nMine = edrl.Expectiles(3)\n")
+    lines = ("import edrl", "print('Hello')", "Mine, Broken = edrl.Expectiles(3), None", "")
+    (tmp_path / "chatty.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(estimates, "_SECONDS", 0.1)
-    assert estimates.measured_speed(preset("quick", agent="chatty:Mine"), 1) > 0
+    mine, broken = (preset("quick", agent=f"chatty:{name}") for name in ("Mine", "Broken"))
+    (speed,) = estimates.measured_speeds([mine], 1)
+    assert speed > 0
+    # One process measures all of them: the error names the one that failed.
+    with pytest.raises(RuntimeError, match=f"^chatty:Broken on {broken.env} does not run"):
+        estimates.measured_speeds([mine, broken], 1)
 
 
 def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edrl.study.estimate.measured_speed", lambda config, threads: 20.0)
+    monkeypatch.setattr("edrl.study.estimate.measured_speeds", lambda configs, threads: [20.0])
     runs = write_plan(
         tmp_path,
         plan(["minatar/breakout"], ["dqn"], 1, "minatar", {"steps": 1000, "evaluate_every": 0}),
@@ -289,10 +295,10 @@ def test_a_run_that_was_stopped_before_its_first_row_has_no_speed(
 def test_what_does_not_run_is_not_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(config: Config, threads: int) -> float:
+    def fails(configs: list[Config], threads: int) -> list[float]:
         raise RuntimeError("dqn does not run")
 
-    monkeypatch.setattr("edrl.study.estimate.measured_speed", fails)
+    monkeypatch.setattr("edrl.study.estimate.measured_speeds", fails)
     assert (
         Suite(games=("minatar/breakout",), agents=("dqn",), preset="minatar", out=tmp_path)() == 2
     )

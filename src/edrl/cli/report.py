@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from edrl.report.study_report import Report as Written
 from edrl.report.study_report import write_report
 from edrl.report.study_sections import interval
-from edrl.study.tables import Table as Rows
 from edrl.study.tables import select
 
 
@@ -52,7 +52,7 @@ class Report:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         if report.aggregates["agent"]:
-            console.print(_table(report.aggregates))
+            console.print(_table(report))
         for warning in report.warnings:
             text = Text(f"{warning[0].upper()}{warning[1:]}.", style="yellow")
             console.print(text, soft_wrap=True)
@@ -60,8 +60,9 @@ class Report:
         return 0
 
 
-def _table(rows: Rows) -> Table:
-    table = Table("agent", "IQM of normalised scores [95 % interval]", title="Final scores")
+def _table(report: Written) -> Table:
+    rows, head = report.aggregates, f"IQM of {report.study.kind} scores [95 % interval]"
+    table = Table("agent", head, title="Final scores")
     for agent in dict.fromkeys(rows["agent"]):
         found = select(rows, agent=agent, measure="IQM")
         table.add_row(agent, Text(interval(found["value"][0], found["low"][0], found["high"][0])))

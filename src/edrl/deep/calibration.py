@@ -68,9 +68,10 @@ class Calibration:
         )
 
 
-_NAMES = tuple(field.name for field in dataclasses.fields(Calibration))
-CALIBRATION = ("step", *(name for name in _NAMES if name not in ("highest", "lowest")))
+CALIBRATION = ("step", *(field.name for field in dataclasses.fields(Calibration)))
 """The columns of calibration.csv."""
+BOUNDS = ("highest", "lowest")
+"""Those of its columns that files of earlier versions lack."""
 
 
 @dataclass

@@ -53,8 +53,11 @@ class Tables(Callback):
         run.state.counters.evaluated = run.step
 
     def write_row(self, name: str, row: Row) -> None:
-        """Append a row to a table."""
-        _append(self._out / name, self._columns[name], row)
+        """Append a row to a table, whose columns may be those of an earlier version."""
+        path = self._out / name
+        with path.open(newline="") as file:
+            columns = tuple(next(csv.reader(file), self._columns[name]))
+        _append(path, columns, row)
 
     def save(self) -> dict[str, np.ndarray]:
         """How long the tables are, once what was written to them is on the disk."""

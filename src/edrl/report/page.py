@@ -148,6 +148,12 @@ def link(target: str, text: str) -> str:
     return f'<a href="{html.escape(target)}">{html.escape(text)}</a>'
 
 
+def data_links(*names: str) -> str:
+    """Where the tables behind a section lie."""
+    links = ", ".join(link(f"data/{name}.csv", f"{name}.csv") for name in names)
+    return note(f"Data: {links}.")
+
+
 def contents(places: Iterable[tuple[str, str]]) -> str:
     """A list of links to places on the page, each an anchor and its title."""
     items = [f"<li>{link(f'#{anchor}', title)}</li>" for anchor, title in places]
@@ -190,18 +196,13 @@ def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str | Cell]],
     numbers: bool = False,
-    scroll: bool = False,
 ) -> str:
-    """A table of text.
-
-    A table of many `numbers`, or of long rows, scrolls by itself, so that the page does not.
-    """
+    """A table of text, or of `numbers`. A wide one scrolls by itself, so that the page does not."""
     heads = _row(head, "th")
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     kind = ' class="numbers"' if numbers else ""
     top = f"<thead>{heads}</thead>" if head else ""
-    text = f"<table{kind}>{top}<tbody>{lines}</tbody></table>"
-    return f'<div class="scroll">{text}</div>' if numbers or scroll else text
+    return f'<div class="scroll"><table{kind}>{top}<tbody>{lines}</tbody></table></div>'
 
 
 def _row(texts: Sequence[str], tag: str) -> str:
@@ -248,7 +249,7 @@ def _limits(claims: Sequence[Claim]) -> str:
         " were measured. An = marks definitions and identities, which check our code and are not"
         " counted as evidence."
     )
-    return f"<p>{html.escape(text)}</p>{table(head, rows, scroll=True)}"
+    return f"<p>{html.escape(text)}</p>{table(head, rows)}"
 
 
 def _contents(entries: Sequence[Entry]) -> str:

@@ -1,7 +1,7 @@
 """The tables of a report, measured from what runs have left behind."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, combinations, product
 
 import numpy as np
@@ -12,6 +12,9 @@ from edrl.study.results import Study, mean_and_error
 from edrl.study.runs import Key, RunResult
 from edrl.study.tables import Table, Tables, from_rows
 
+Points = tuple[np.ndarray, np.ndarray]
+"""Steps, and the scores at them."""
+RAW_MEASURES = ("mean", "IQM")  # of one game's raw scores, of which none is optimal
 MOST_STEPS = 60  # on the curve of the aggregate, each of which is a bootstrap of its own
 
 
@@ -23,7 +26,8 @@ def measure(study: Study) -> Tables:
         "aggregates": _aggregates(study),
         "profiles": _profiles(study),
         "improvement": _improvement(study),
-        "curves": _curves(study),
+        "curves": _curves(study, study.evaluated, _evaluations),
+        "training": _curves(study, study.runs, _training_scores),
         "sample_efficiency": _sample_efficiency(study),
         "games": _by_game(study),
         "calibration": calibration((run.key, run.calibrated) for run in study.counted),
@@ -57,13 +61,13 @@ def _scores(study: Study) -> Table:
     counted = {run.key for run in study.counted}
     columns = (
         "agent", "env", "seed", "planned", "reached", "evaluations", "finished", "counted", "final",
-        "final_normalised", "maximum", "directory",
+        "final_normalised", "maximum", "training", "directory",
     )  # fmt: skip
     rows = []
     for run in study.runs:
         progress = (run.planned, run.reached, len(run.scores), run.finished, run.key in counted)
-        scores = (run.final, _normalised_final(study, run), run.maximum)
-        rows.append((*run.key, *progress, *scores, str(run.path)))
+        evaluated = (run.final, _normalised_final(study, run), run.maximum)
+        rows.append((*run.key, *progress, *evaluated, run.final_training, str(run.path)))
     return from_rows(columns, rows)
 
 
@@ -81,15 +85,16 @@ def _normalisation(study: Study) -> Table:
 
 def _aggregates(study: Study) -> Table:
     rows = []
-    for agent, (name, measure) in product(_aggregated(study), aggregates.MEASURES.items()):
-        found = aggregates.estimate(measure, study.normalised(agent))
+    names = RAW_MEASURES if study.raw else tuple(aggregates.MEASURES)
+    for agent, name in product(_aggregated(study), names):
+        found = aggregates.estimate(aggregates.MEASURES[name], study.normalised(agent))
         rows.append((agent, name, *dataclasses.astuple(found)))
     return from_rows(("agent", "measure", "value", "low", "high"), rows)
 
 
 def _profiles(study: Study) -> Table:
     scores = {agent: study.normalised(agent) for agent in _aggregated(study)}
-    taus = _taus(list(chain.from_iterable(scores.values())))
+    taus = _taus(list(chain.from_iterable(scores.values())), study.raw)
     rows: list[tuple[object, ...]] = []
     for agent, games in scores.items():
         found = aggregates.profile(games, taus)
@@ -97,8 +102,12 @@ def _profiles(study: Study) -> Table:
     return from_rows(("agent", "tau", "share", "low", "high"), rows)
 
 
-def _taus(scores: Sequence[np.ndarray]) -> np.ndarray:
+def _taus(scores: Sequence[np.ndarray], raw: bool) -> np.ndarray:
     """Where profiles are drawn."""
+    if raw:
+        low, high = np.min(np.concatenate(scores)), np.max(np.concatenate(scores))
+        margin = 0.05 * (high - low) or 1.0
+        return np.linspace(low - margin, high + margin, 201)
     everything = np.concatenate([[0.0, 1.0], *scores])
     # On Atari some scores are a hundred times human: beyond eight times there is little to see.
     return np.linspace(everything.min(), min(everything.max(), 8.0) * 1.02, 201)
@@ -113,19 +122,29 @@ def _improvement(study: Study) -> Table:
     return from_rows(("agent", "other", "probability", "low", "high"), rows)
 
 
-def _curves(study: Study) -> Table:
-    """The mean evaluation over all seeds that reached a step, with those of unfinished runs."""
+def _evaluations(run: RunResult) -> Points:
+    return run.steps, run.scores
+
+
+def _training_scores(run: RunResult) -> Points:
+    return np.array(run.training["step"], np.int64), np.array(run.training["score"])
+
+
+def _curves(
+    study: Study, runs: Sequence[RunResult], points: Callable[[RunResult], Points]
+) -> Table:
+    """The mean score over all seeds that reached a step, with those of unfinished runs."""
     rows: list[tuple[object, ...]] = []
-    for pair, runs in _by_game_and_agent(study, study.evaluated).items():
-        rows += [(*pair, *row) for row in _curve(runs)]
+    for pair, own in _by_game_and_agent(study, runs).items():
+        rows += [(*pair, *row) for row in _curve(list(map(points, own)))]
     return from_rows(("env", "agent", "step", "mean", "low", "high", "seeds"), rows)
 
 
-def _curve(runs: Sequence[RunResult]) -> Iterable[tuple[float, ...]]:
-    steps = np.unique(np.concatenate([run.steps for run in runs]))
+def _curve(runs: Sequence[Points]) -> Iterable[tuple[float, ...]]:
+    steps = np.unique(np.concatenate([own for own, _ in runs]))
     curves = np.full((len(runs), len(steps)), np.nan)
-    for curve, run in zip(curves, runs, strict=True):
-        curve[np.searchsorted(steps, run.steps)] = run.scores
+    for curve, (own, scores) in zip(curves, runs, strict=True):
+        curve[np.searchsorted(steps, own)] = scores
     found = aggregates.mean_curve(curves)
     seeds = (~np.isnan(curves)).sum(axis=0)
     return _rows(steps, found.value, found.low, found.high, seeds)
@@ -161,13 +180,16 @@ def _evenly_chosen(steps: Sequence[int]) -> list[int]:
 
 
 def _by_game(study: Study) -> Table:
-    """Maximum and final scores, means over seeds with standard errors."""
+    """Maximum, final and training scores, means over seeds with standard errors."""
+    kinds = {"maximum": "maximum", "final": "final", "training": "final_training"}
     rows = []
     for pair, runs in _by_game_and_agent(study, study.counted).items():
-        highest, last = [run.maximum for run in runs], [run.final for run in runs]
-        rows.append((*pair, len(runs), *mean_and_error(highest), *mean_and_error(last)))
-    columns = ("env", "agent", "seeds", "maximum", "maximum_error", "final", "final_error")
-    return from_rows(columns, rows)
+        row: list[object] = [*pair, len(runs)]
+        for name in kinds.values():
+            row += mean_and_error([getattr(run, name) for run in runs])
+        rows.append(row)
+    columns = chain.from_iterable((kind, f"{kind}_error") for kind in kinds)
+    return from_rows(("env", "agent", "seeds", *columns), rows)
 
 
 def calibration(runs: Iterable[tuple[Key, Calibration | None]]) -> Table:

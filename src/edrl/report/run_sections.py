@@ -1,5 +1,6 @@
 """The section of a report's page on what was run, what is missing, and how agents differ."""
 
+import re
 from collections import Counter, defaultdict
 from itertools import chain
 
@@ -21,6 +22,7 @@ def what_was_run(study: Study) -> list[str]:
     facts = (
         ("games", ", ".join(map(label, study.games))),
         ("agents", ", ".join(study.agents)),
+        *_what_differs(study),
         ("seeds", ", ".join(map(str, study.seeds))),
         ("agent steps", " or ".join(f"{number:,}" for number in steps)),
         ("runs", f"{len(study.runs)} found, {finished} of them finished; {total}"),
@@ -106,7 +108,9 @@ def _count_makers(study: Study) -> Counter[tuple[str, str, str]]:
 
 
 def _maker(made: Json) -> tuple[str, str, str]:
-    return _listed(made.get("commit")), _listed(made.get("versions")), _listed(made.get("machine"))
+    names = ("commit", "versions", "machine")
+    commit, versions, machine = (_listed(made.get(name)) for name in names)
+    return re.sub(r"^([0-9a-f]{12})[0-9a-f]{28}", r"\1", commit), versions, machine
 
 
 def _listed(entry: object) -> str:
@@ -118,22 +122,39 @@ def _listed(entry: object) -> str:
 
 def _settings(study: Study) -> list[str]:
     """The settings in which agents differ, side by side, and a list of all others."""
+    differing, shared = _by_setting(study)
+    rows = [(name, values[0]) for name, values in shared.items()]
+    same = page.details("Shared by all agents", page.table(("setting", ""), rows))
+    return [*_differences(_begun(study), differing), same]
+
+
+def _begun(study: Study) -> list[str]:
+    """The agents that have a run."""
+    there = {run.agent for run in study.runs}
+    return [agent for agent in study.agents if agent in there]
+
+
+def _by_setting(study: Study) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The values that agents have, by setting: where they differ, and where they do not."""
     records = {run.agent: run.record for run in study.runs}
-    agents = [agent for agent in study.agents if agent in records]
     names = sorted(set(chain.from_iterable(record.values for record in records.values())))
-    differing, shared = [], []
+    differing: dict[str, list[str]] = {}
+    shared: dict[str, list[str]] = {}
     for name in names:
-        words, values = name.replace("_", " "), [_value(records[agent], name) for agent in agents]
-        if len(set(values)) > 1:
-            differing.append((words, *values))
-        else:
-            shared.append((words, values[0]))
-    same = page.details("Shared by all agents", page.table(("setting", ""), shared))
-    return [*_differences(agents, differing), same]
+        values = [_value(records[agent], name) for agent in _begun(study)]
+        kind = differing if len(set(values)) > 1 else shared
+        kind[name.replace("_", " ")] = values
+    return differing, shared
 
 
-def _differences(agents: list[str], rows: list[tuple[str, ...]]) -> list[str]:
-    if rows:
+def _what_differs(study: Study) -> list[tuple[str, str]]:
+    differing, _ = _by_setting(study)
+    return [("agents differ in", f"{', '.join(differing)} (see Settings)")] if differing else []
+
+
+def _differences(agents: list[str], differing: dict[str, list[str]]) -> list[str]:
+    if differing:
+        rows = [(name, *values) for name, values in differing.items()]
         table = page.table(("setting", *agents), rows, numbers=True)
         return ["<p>These differ between agents:</p>", table]
     if len(agents) > 1:

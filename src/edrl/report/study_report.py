@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edrl.core.check import check_directory, fail
 from edrl.deep.environments import import_suite
-from edrl.report import page, study_figures, style
+from edrl.report import game_figures, page, study_figures, style
 from edrl.report.result_tables import measure
 from edrl.report.run_sections import count
 from edrl.report.study_figures import label
@@ -86,19 +86,22 @@ def _draw(study: Study, tables: Tables, directory: Path) -> dict[str, str]:
 
 
 def _drawings(study: Study, tables: Tables) -> Iterable[Drawing]:
-    looks = style.looks(study.bases)
+    looks, kind = style.looks(study.bases), study.kind
     if tables["aggregates"]["agent"]:
-        yield study_figures.aggregates(tables["aggregates"], looks)
-        yield study_figures.profiles(tables["profiles"], looks)
+        yield study_figures.aggregates(tables["aggregates"], looks, kind)
+        yield study_figures.profiles(tables["profiles"], looks, kind)
     if tables["improvement"]["agent"]:
         yield study_figures.improvement_matrix(tables["improvement"], looks)
         yield study_figures.improvement_pairs(tables["improvement"], looks)
-    yield study_figures.curves(tables["curves"], looks, study.expected_seeds)
+    yield game_figures.curves(tables["curves"], looks, study.expected_seeds)
+    if tables["training"]["agent"]:
+        yield game_figures.training(tables["training"], looks, study.expected_seeds)
     if tables["sample_efficiency"]["agent"]:
         expected = {agent: _expected_runs(study, agent) for agent in study.agents}
-        yield study_figures.sample_efficiency(tables["sample_efficiency"], looks, expected)
+        rows = tables["sample_efficiency"]
+        yield game_figures.sample_efficiency(rows, looks, expected, kind)
     if any(tables["calibration"]["spread"]):
-        yield study_figures.calibration(tables["calibration"], looks)
+        yield game_figures.calibration(tables["calibration"], looks)
 
 
 def _expected_runs(study: Study, agent: str) -> int:
@@ -115,6 +118,9 @@ def _warnings(study: Study) -> list[str]:
     if any(not run.finished for run in study.counted):
         text = "no game has a finished run of every agent, so all count as they are"
         found.append(f"scores are preliminary: {text}")
+    if study.warned:
+        text = "expect returns that are impossible or far from those they got"
+        found.append(f"{len(study.warned)} of {count(len(study.counted), 'run')} {text}")
     return [*found, *_games_left_out(study), *_differing_steps(study), *_few_seeds(study)]
 
 

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 import numpy as np
 
 from edrl.report import page
-from edrl.report.aggregates import MEASURES, RESAMPLES
+from edrl.report.aggregates import RESAMPLES
 from edrl.report.run_sections import count, what_was_run
+from edrl.report.score_tables import maxima, training_beside_evaluations
 from edrl.report.study_figures import label
-from edrl.study import atari57
-from edrl.study.results import Study, random_scores
+from edrl.study.results import Study
 from edrl.study.runs import LAST, RUNS
-from edrl.study.tables import Columns, Table, Tables, grouped, rows_of, select
+from edrl.study.tables import Columns, Table, Tables, grouped, select
+from edrl.study.training_scores import SHARE
 
 TITLE = "Deep agents compared"
 
@@ -29,10 +30,10 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
         ("aggregates", "Aggregate scores", _aggregate_scores(study, tables, show)),
         ("profiles", "Performance profiles", _profiles(tables, show)),
         ("improvement", "Probability of improvement", _improvement(tables, show)),
-        ("curves", "Training curves", _curves(study, tables, show)),
+        ("curves", "Learning curves", _curves(study, tables, show)),
         ("efficiency", "Sample efficiency", _efficiency(tables, show)),
-        ("calibration", "Learnt return distributions", _calibration(tables, show)),
-        ("maxima", "Maximum scores, as in the paper's table", _maxima(study, tables)),
+        ("calibration", "Learnt return distributions", _calibration(study, tables, show)),
+        ("maxima", "Maximum scores, as in the paper's table", maxima(study, tables)),
         ("speed", "Time and throughput", _speed(study, tables)),
     )
     state = "; ".join(warnings) + "." if warnings else "All runs are there and finished."
@@ -54,23 +55,35 @@ def body(study: Study, tables: Tables, warnings: list[str], show: Show) -> list[
 
 
 def _aggregate_scores(study: Study, tables: Tables, show: Show) -> list[str]:
-    about = _scales(tables["normalisation"])
+    about = _scales(study, tables["normalisation"])
     if not tables["aggregates"]["agent"]:
         return [*about, "<p>No game can be aggregated: see above.</p>"]
     return [
         f"<p>Over {count(len(study.common), 'game')} that every agent has played:</p>",
         _aggregate_table(tables["aggregates"]),
         show("aggregates"),
-        '<p class="soft">The interquartile mean (IQM) is the mean of the middle half of all runs,'
-        " of all games together. Mean and median are over games, of each game's mean over seeds. The"
-        " optimality gap is how far scores are below 1 on average: less is better.</p>",
+        page.note(_RAW_MEASURES if study.raw else _MEASURES),
         *about,
-        _data("aggregates", "normalisation"),
+        page.data_links("aggregates", "normalisation"),
     ]
 
 
-def _scales(scale: Table) -> list[str]:
+_RAW_MEASURES = (
+    "Final scores as the game gives them, over seeds. The interquartile mean (IQM) is the mean of"
+    " the middle half of all runs."
+)
+_MEASURES = (
+    "The interquartile mean (IQM) is the mean of the middle half of all runs, of all games together."
+    " Mean and median are over games, of each game's mean over seeds. The optimality gap is how far"
+    " scores are below 1 on average: less is better."
+)
+
+
+def _scales(study: Study, scale: Table) -> list[str]:
     """What normalised scores are, and the zero and one of each game."""
+    if study.raw:
+        (env,) = study.common
+        return [f"<p>Scores are raw: only {html.escape(label(env))} has been played by all.</p>"]
     rows = []
     for env, zero, one, zero_is, one_is, used in zip(*scale.values(), strict=True):
         ends = (f"{zero:,.4g}", zero_is, f"{one:,.4g}", one_is)
@@ -81,7 +94,7 @@ def _scales(scale: Table) -> list[str]:
         "<p>Scores are normalised, (score - zero) / (one - zero):"
         f" {html.escape('; '.join(_kinds_of_scales(scale)))}. Intervals take the scale as"
         " given.</p>",
-        page.details(games, page.table(head, rows, scroll=True)),
+        page.details(games, page.table(head, rows)),
     ]
 
 
@@ -105,30 +118,33 @@ def _kinds_of_scales(scale: Table) -> list[str]:
 
 
 def _aggregate_table(rows: Table) -> str:
-    best = {}
-    for name in MEASURES:
+    best, names = {}, dict.fromkeys(rows["measure"])
+    for name in names:
         values = select(rows, measure=name)["value"]
         best[name] = values.min() if name == "optimality gap" else values.max()
     lines: list[list[page.Cell]] = []
     for agent in dict.fromkeys(rows["agent"]):
         line = [page.Cell(agent)]
-        for name in MEASURES:
+        for name in names:
             one = select(rows, agent=agent, measure=name)
             text = interval(one["value"][0], one["low"][0], one["high"][0])
             line.append(page.Cell(text, bool(one["value"][0] == best[name])))
         lines.append(line)
-    return page.table(("agent", *MEASURES), lines, numbers=True)
+    return page.table(("agent", *names), lines, numbers=True)
 
 
 def interval(value: float, low: float, high: float) -> str:
     """A number and its interval, if it has one."""
-    return f"{value:.3f}" if math.isnan(low) else f"{value:.3f} [{low:.3f},\u00a0{high:.3f}]"
+    form = ".3f" if abs(value) < 10 else ",.1f"  # raw scores may be large
+    if math.isnan(low):
+        return f"{value:{form}}"
+    return f"{value:{form}} [{low:{form}},\u00a0{high:{form}}]"
 
 
 def _profiles(tables: Tables, show: Show) -> list[str]:
     if not tables["profiles"]["agent"]:
         return ["<p>No game can be aggregated.</p>"]
-    return [show("profiles"), _data("profiles")]
+    return [show("profiles"), page.data_links("profiles")]
 
 
 def _improvement(tables: Tables, show: Show) -> list[str]:
@@ -143,23 +159,45 @@ def _improvement(tables: Tables, show: Show) -> list[str]:
         show("improvement"),
         show("improvement-pairs"),
         page.details(f"All {len(lines)} ordered pairs with intervals", pairs),
-        _data("improvement"),
+        page.data_links("improvement"),
     ]
 
 
 def _curves(study: Study, tables: Tables, show: Show) -> list[str]:
+    return [
+        show("curves"),
+        *_fewer_seeds(study, tables["curves"]),
+        page.data_links("curves"),
+        "<h3>Training beside evaluations</h3>",
+        *_training(tables, show),
+    ]
+
+
+def _fewer_seeds(study: Study, curves: Table) -> list[str]:
     lines = []
-    for (env, agent), found in grouped(tables["curves"], "env", "agent").items():
+    for (env, agent), found in grouped(curves, "env", "agent").items():
         expected = study.expected_seeds[env, agent]
         if (found["seeds"] < expected).any():
             lines.append((label(env), agent, f"{_changes(found, expected)} (of {expected})"))
     if not lines:
-        return [show("curves"), _data("curves")]
+        return []
     return [
-        show("curves"),
         "<p>Fewer seeds than there should be stand behind these curves:</p>",
         page.table(("game", "agent", "seeds behind the mean"), lines),
-        _data("curves"),
+    ]
+
+
+def _training(tables: Tables, show: Show) -> list[str]:
+    if not tables["training"]["agent"]:
+        return ["<p>Of these runs no scores of training episodes are kept.</p>"]
+    return [
+        show("training"),
+        "<p>Scores at the end, means over seeds ± the standard error over seeds. In training: of all"
+        f" episodes that ended in the last {SHARE:.0%} of a run. In evaluations: of the last {LAST},"
+        " which have few episodes each. A training score is lower where exploration costs score, and"
+        " where the agent still learns.</p>",
+        training_beside_evaluations(tables["games"]),
+        page.data_links("training", "games", "scores"),
     ]
 
 
@@ -173,10 +211,10 @@ def _changes(curve: Columns, expected: int) -> str:
 def _efficiency(tables: Tables, show: Show) -> list[str]:
     if not tables["sample_efficiency"]["agent"]:
         return ["<p>There is no step at which every game has been evaluated.</p>"]
-    return [show("sample-efficiency"), _data("sample_efficiency")]
+    return [show("sample-efficiency"), page.data_links("sample_efficiency")]
 
 
-def _calibration(tables: Tables, show: Show) -> list[str]:
+def _calibration(study: Study, tables: Tables, show: Show) -> list[str]:
     rows = tables["calibration"]
     if not rows["agent"]:
         return [
@@ -187,102 +225,34 @@ def _calibration(tables: Tables, show: Show) -> list[str]:
     for (env, agent), found in grouped(rows, "env", "agent").items():
         columns = ("expected", "got", "spread", "scatter")
         numbers = [f"{found[name].mean():.3g}" for name in columns]
-        lines.append((label(env), agent, *numbers, f"{found['within'].mean():.0%}"))
-    head = ("game", "agent", "expected", "got", "std learnt", "std got", "within 90 %")
+        warned = sum((agent, env, seed) in study.warned for seed in found["seed"].tolist())
+        within, runs = f"{found['within'].mean():.0%}", len(found["seed"])
+        lines.append((label(env), agent, *numbers, within, f"{warned} of {runs}"))
+    head = ("game", "agent", "expected", "got", "std learnt", "std got", "within 90 %", "warned")
     table = page.table(head, lines, numbers=True)
     return [
         show("calibration"),
+        *_warned(study),
         page.details("The numbers", table),
         '<p class="soft">Discounted returns after moments of the evaluations, beside the'
         " distributions that the agent had learnt for them; means over seeds, of the last"
         f" {LAST} evaluations. The standard deviation got is that of the return less what was"
         " expected, and so holds whatever expectations get wrong from state to state. Within 90 %:"
-        " the share of returns between the learnt quantiles at 0.05 and 0.95.</p>",
-        _data("calibration"),
+        " the share of returns between the learnt quantiles at 0.05 and 0.95. Warned: how many runs"
+        " expect returns that are impossible or far from those they got.</p>",
+        page.data_links("calibration"),
     ]
 
 
-def _maxima(study: Study, tables: Tables) -> list[str]:
-    paper = (
-        "<p class='soft'>Paper: Table 1 of Rowland et al. (2019), after 200 million frames (50"
-        " million agent steps); random and human as in that table's normalisation.</p>"
-    )
-    final = _score_table(study, tables["games"], "final")
-    return [
-        "<p>The maximum over training of the evaluation mean, averaged over seeds, ± the standard"
-        " error over seeds. The best of this report's agents is bold, and so is the best of the"
-        " paper's; (4 of 5) says that fewer seeds count than elsewhere.</p>",
-        _score_table(study, tables["games"], "maximum"),
-        paper if _paper_rows(study) else "",
-        page.details("Final scores in the same form", final),
-        _data("games", "scores"),
-    ]
-
-
-def _paper_rows(study: Study) -> dict[str, dict[str, float]]:
-    """The paper's row of each Atari game in the study."""
-    return {row["game"]: row for row in rows_of(atari57.games()) if row["game"] in study.games}
-
-
-def _score_table(study: Study, rows: Table, kind: str) -> str:
-    """Games by agents, beside the paper's agents, a random agent and a human, where known."""
-    paper = _paper_rows(study)
+def _warned(study: Study) -> list[str]:
+    """The warnings of runs, which training and `edrl evaluate` give as well."""
+    if not study.warned:
+        return []
     lines = []
-    for env in study.games:
-        beside = _scores_beside(env, paper)
-        lines.append([page.Cell(label(env)), *_own_scores(study, rows, env, kind), *beside])
-    known = (*(f"{agent} (paper)" for agent in atari57.PAPER_AGENTS), "random", "human")
-    head = ("game", *study.agents, *(known if paper else ("random",)))
-    return page.table(head, lines, numbers=True)
-
-
-def _own_scores(study: Study, rows: Table, env: str, kind: str) -> list[page.Cell]:
-    """The scores of the report's agents in a game; the best is bold."""
-    most = max(rows["seeds"], default=1)
-    best = max(select(rows, env=env)[kind], default=math.nan)
-    cells = []
-    for agent in study.agents:
-        found = select(rows, env=env, agent=agent)
-        if not len(found[kind]):
-            cells.append(page.Cell("–"))
-            continue
-        value, error = float(found[kind][0]), float(found[f"{kind}_error"][0])
-        seeds = int(found["seeds"][0])
-        text = _score(value)
-        if not math.isnan(error):
-            text += f" ±\u00a0{_score(error, value)}"
-        if seeds < most:
-            text += f" ({seeds}\u00a0of\u00a0{most})"
-        cells.append(page.Cell(text, value == best))
-    return cells
-
-
-def _scores_beside(env: str, paper: dict[str, dict[str, float]]) -> list[page.Cell]:
-    """The scores in a game that others have measured."""
-    if env in paper:
-        known = paper[env]
-        best = max(known[agent] for agent in atari57.PAPER_AGENTS)
-        agents = [
-            page.Cell(_score(known[agent]), known[agent] == best, soft=True)
-            for agent in atari57.PAPER_AGENTS
-        ]
-        return [*agents, *(_soft_score(known[name]) for name in ("random", "human"))]
-    random = _soft_score(random_scores().get(env))
-    if not paper:
-        return [random]
-    return [*[_soft_score(None)] * len(atari57.PAPER_AGENTS), random, _soft_score(None)]
-
-
-def _soft_score(score: float | None) -> page.Cell:
-    return page.Cell("–" if score is None else _score(score), soft=True)
-
-
-def _score(number: float, like: float | None = None) -> str:
-    """A score with as many digits as are useful; an error has as many as its score."""
-    size = abs(number if like is None else like)
-    if size >= 1e4:
-        return f"{number:,.0f}"
-    return f"{number:,.1f}" if size >= 100 else f"{number:.2f}"
+    for (agent, env, seed), warning in study.warned.items():
+        lines.append((label(env), agent, str(seed), warning))
+    title = f"Warnings of {count(len(lines), 'run')}: expected returns that cannot be trusted"
+    return [page.details(title, page.table(("game", "agent", "seed", "warning"), lines))]
 
 
 def _speed(study: Study, tables: Tables) -> list[str]:
@@ -306,13 +276,8 @@ def _speed(study: Study, tables: Tables) -> list[str]:
         " ended between two checkpoints, is counted apart. Runs that share a machine slow each"
         " other down.</p>"
     )
-    return [page.table(head, lines, numbers=True), note, _data("speed")]
+    return [page.table(head, lines, numbers=True), note, page.data_links("speed")]
 
 
 def _spread(numbers: np.ndarray) -> str:
     return f"{np.median(numbers):,.0f} ({numbers.min():,.0f} to {numbers.max():,.0f})"
-
-
-def _data(*names: str) -> str:
-    links = ", ".join(page.link(f"data/{name}.csv", f"{name}.csv") for name in names)
-    return page.note(f"Data: {links}.")

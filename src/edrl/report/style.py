@@ -1,9 +1,11 @@
 """One look for all plots: the same colour and marker for the same algorithm everywhere."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +15,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
+from matplotlib.ticker import EngFormatter
 
 from edrl.core.plot import STYLE
 from edrl.deep.variant import AGENTS
@@ -147,6 +152,89 @@ def save(figure: Figure, stem: Path) -> None:
     """Write `stem.png` and `stem.svg`."""
     figure.savefig(stem.with_name(stem.name + ".png"), dpi=150, facecolor="white")
     figure.savefig(stem.with_name(stem.name + ".svg"), metadata={"Date": None}, facecolor="white")
+
+
+def text_width(text: str, size: float) -> float:
+    """How wide a line of text is, in inches."""
+    return float(TextPath((0, 0), text, size=size).get_extents().width) / 72 if text else 0.0
+
+
+def wrapped(text: str, width: float, size: float) -> str:
+    """A text in lines of at most `width` inches, where its words allow it.
+
+    What stands in brackets begins a new line, so that it stays together if it can.
+    """
+    if text_width(text, size) <= width:
+        return text
+    lines = []
+    for part in re.split(r" (?=\()", text):
+        lines.append("")
+        for word in _WORDS.split(part):
+            if lines[-1] and text_width((lines[-1] + word).rstrip(), size) > width:
+                lines.append("")
+            lines[-1] += word
+    return "\n".join(line.rstrip() for line in lines)
+
+
+# Names of code, SmoothQuantiles or as_samples, have words as well; 1e-4 is one.
+_WORDS = re.compile(r"(?<=[\s_:])|(?<=[A-Za-z]-)(?=[A-Za-z])|(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names beside a vertical axis, one in a row, in lines of at most `width` inches."""
+
+    names: Sequence[str]
+    width: float = 2.2
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return [wrapped(name, self.width, STYLE["ytick.labelsize"]) for name in self.names]
+
+    @property
+    def height(self) -> float:
+        """The height in inches of rows in which all names have room."""
+        most = max(line.count("\n") for line in self.lines)
+        return (0.34 + 0.17 * most) * len(self.names)
+
+    def write(self, axes: Axes) -> None:
+        axes.set_yticks(range(len(self.names)), self.lines)
+        axes.set_ylim(len(self.names) - 0.4, -0.6)
+
+
+def set_title(axes: Axes, title: str, room: float) -> None:
+    """A title over a panel of `room` inches, in as many lines as it needs."""
+    axes.set_title(wrapped(title, room - 0.25, STYLE["axes.titlesize"]))
+
+
+def short_number(score: float) -> str:
+    """A score in few letters: 20k, 1.2M or 0.05."""
+    return EngFormatter(sep="")(score) if abs(score) >= 1000 else f"{score:g}"
+
+
+def legend_above(figure: Figure, looks: Looks, agents: Sequence[str]) -> None:
+    """Put a legend above the panels, where it covers no curve, in as many rows as it needs."""
+    size, width = STYLE["legend.fontsize"], figure.get_figwidth()
+    labels = [wrapped(agent, width - _HANDLE, size) for agent in agents]
+    widest = max(text_width(line, size) for label in labels for line in label.split("\n"))
+    most = max(1, int(width / (widest + _HANDLE)))
+    rows = -(-len(agents) // most)
+    columns = -(-len(agents) // rows)
+    handles = []
+    for agent, label in zip(agents, labels, strict=True):
+        handles.append(Line2D([], [], color=looks[agent].colour, linewidth=3, label=label))
+    # Matplotlib fills column after column, and people read row after row.
+    ordered = [handles[column::columns] for column in range(columns)]
+    figure.set_figheight(figure.get_figheight() + _LINE * (rows - 1))
+    figure.legend(
+        handles=list(itertools.chain.from_iterable(ordered)),
+        loc="outside upper center",
+        ncols=columns,
+    )
+
+
+_HANDLE = 0.65  # inches beside a label of a legend: its line and the space around it
+_LINE = 0.2  # inches: the height of a row of a legend
 
 
 def shades(colour: str, count: int) -> list[tuple[float, float, float]]:

@@ -5,8 +5,9 @@ from itertools import pairwise
 from typing import Any
 
 from edrl.core.check import fail
-from edrl.deep.calibration import CALIBRATION
+from edrl.deep.calibration import BOUNDS, CALIBRATION
 from edrl.deep.provenance import check_provenance
+from edrl.study.training_scores import TRAINING
 
 _MOST_STEPS = 10**15
 
@@ -25,6 +26,8 @@ def check_run_entry(entry: Any) -> None:
         raise fail("scores", scores, "they must be finite numbers, one for each of the steps")
     if not isinstance(entry.get("finished", entry.get("ended")), bool):
         raise fail("finished", entry.get("finished"), "it must be true or false")
+    if "training" in entry:
+        _check_training(entry["training"])
     _check_timing(entry["timing"])
     _check_calibration(entry["calibration"])
     check_provenance("made", _list("made", entry["made"]))
@@ -54,6 +57,18 @@ def check_planned_row(row: Any, texts: int) -> None:
         raise fail("planned run", row, "it must have a game, a seed and a number of steps")
 
 
+def _check_training(training: Any) -> None:
+    if not isinstance(training, dict) or tuple(training) != TRAINING:
+        raise fail("training", training, f"it must have the columns {', '.join(TRAINING)}")
+    steps, episodes, scores = (_list("training", column) for column in training.values())
+    if not len(steps) == len(episodes) == len(scores) or not all(map(_is_finite, scores)):
+        raise fail("training", training, "its columns must be finite numbers, and equally many")
+    if not all(map(_is_count, steps + episodes)) or 0 in episodes:
+        raise fail("training", training, "its steps and episodes must be whole numbers")
+    if any(later <= earlier for earlier, later in pairwise(steps)):
+        raise fail("training", training, "its steps must increase")
+
+
 def _check_timing(timing: Any) -> None:
     if timing is None:
         return
@@ -62,7 +77,8 @@ def _check_timing(timing: Any) -> None:
 
 
 def _check_calibration(calibration: Any) -> None:
-    if not isinstance(calibration, dict) or calibration.keys() != set(CALIBRATION):
+    needed = set(CALIBRATION) - set(BOUNDS)
+    if not isinstance(calibration, dict) or not needed <= calibration.keys() <= set(CALIBRATION):
         raise fail("calibration", calibration, f"it must have the columns {', '.join(CALIBRATION)}")
     columns = [_list("calibration", column) for column in calibration.values()]
     if len({len(column) for column in columns}) > 1 or not all(

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import heapq
+import json
 import os
 import subprocess
 import sys
@@ -28,7 +29,8 @@ from edrl.study.plan import Planned
 from edrl.study.progress import finished, steps_done
 from edrl.study.timing import timing_of
 
-_SECONDS = 3.0  # of measuring a speed, after compilation
+_SECONDS = 1.0  # of measuring a speed, after compilation
+_SPEED = "steps a second: "  # begins the line on which the speed of an agent is printed
 _PROCESS = 0.8e9  # bytes of a process without its replay memory: Python, JAX, compiled programs
 _OTHER_FIELDS = 10  # bytes of a transition in replay memory besides its frame
 
@@ -133,13 +135,15 @@ def _speeds(
 
     Runs that have begun to learn tell the speed. Where there is none, it is measured now.
     """
-    speeds: dict[Variant, float] = {}
+    first: dict[Variant, Config] = {}
     for run in left:
-        agent, config = run.config.variant, run.config
-        if agent not in speeds:
-            so_far = _speed_so_far(study, runs, agent)
-            speeds[agent] = so_far or measured_speed(config, threads) / _played(config)
-    return speeds
+        first.setdefault(run.config.variant, run.config)
+    so_far = {agent: _speed_so_far(study, runs, agent) for agent in first}
+    unknown = [config for agent, config in first.items() if not so_far[agent]]
+    measured = {}
+    for config, speed in zip(unknown, measured_speeds(unknown, threads), strict=True):
+        measured[config.variant] = speed / _played(config)
+    return {agent: so_far[agent] or measured[agent] for agent in first}
 
 
 def _speed_so_far(study: Path, runs: Sequence[Planned], agent: Variant) -> float:
@@ -165,19 +169,26 @@ def _played(config: Config) -> float:
     return 1 + config.evaluate_steps / config.evaluate_every
 
 
-def measured_speed(config: Config, threads: int) -> float:
-    """Measure the steps a second after learning has started, in a process with `threads` threads."""
+def measured_speeds(configs: Sequence[Config], threads: int) -> list[float]:
+    """Measure the steps a second after learning has started, with `threads` threads.
+
+    All are measured in one process: what it imports and compiles for one agent serves the next.
+    """
+    if not configs:
+        return []
     found = subprocess.run(
         [sys.executable, "-m", "edrl.study.estimate"],
-        input=config.to_json(),
+        input=json.dumps([config.to_json() for config in configs]),
         env={**os.environ, THREADS: str(threads)},
         capture_output=True,
         text=True,
     )
-    if found.returncode:
+    # Modules that it imports may print, too.
+    lines = [line for line in found.stdout.split("\n") if line.startswith(_SPEED)]
+    if len(lines) < len(configs):
+        config = configs[len(lines)]
         raise RuntimeError(f"{config.variant} on {config.env} does not run:\n{found.stderr}")
-    # The last line: modules that it imports may print.
-    return float(found.stdout.strip().split("\n")[-1])
+    return [float(line.removeprefix(_SPEED)) for line in lines]
 
 
 def _measure(config: Config) -> float:
@@ -206,4 +217,5 @@ def _steps_until_all_is_repeated(config: Config) -> int:
 
 
 if __name__ == "__main__":
-    print(_measure(Config.from_json(sys.stdin.read())))
+    for text in json.loads(sys.stdin.read()):
+        print(f"\n{_SPEED}{_measure(Config.from_json(text))}", flush=True)

@@ -2,6 +2,8 @@
 
 import csv
 import os
+from collections.abc import Sequence
+from itertools import pairwise
 from math import inf, isfinite
 from pathlib import Path
 
@@ -65,26 +67,52 @@ def last_row(path: Path) -> dict[str, str]:
     return dict(zip(header, cells, strict=True)) if len(cells) == len(header) else {}
 
 
-def numbers(path: Path, names: tuple[str, ...], rough: tuple[str, ...] = ()) -> Table:
+def numbers(
+    path: Path,
+    names: tuple[str, ...],
+    rough: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
+    needed: str | None = None,
+) -> Table:
     """Columns of numbers. A line that was cut short, by a kill or a full disk, is left out.
 
-    What is no number is an error that names the file; in `rough` columns nan and inf are numbers.
+    What is no number is an error that names the file.
+
+    Args:
+        path: the CSV file, which need not exist.
+        names: the columns that are read.
+        rough: columns in which nan and inf are numbers.
+        optional: further columns, which are read if the file has them.
+        needed: rows in which this column is empty are left out; by default it is the last.
     """
-    columns: Table = {name: [] for name in names}
-    if not path.exists():
-        return columns
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            whole = [line for line in file if line.endswith("\n")]
-        head, *rows = csv.reader(whole) if whole else [list(names)]
-        for row in rows:
-            if len(row) == len(head) and row[-1]:
-                _append(columns, dict(zip(head, row, strict=True)), rough)
+        head, rows = _whole_rows(path)
+        there = (*names, *(name for name in optional if name in head))
+        columns: Table = {name: [] for name in there}
+        for cells in rows:
+            if cells.get(needed or head[-1]):
+                _append(columns, cells, rough)
     except (ValueError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     except KeyError as error:
         raise ValueError(f"{path} cannot be read: it has no column {error}") from error
     return columns
+
+
+def check_increasing(path: Path, name: str, column: Sequence[float]) -> None:
+    """Rows that are there twice would count twice."""
+    if any(later <= earlier for earlier, later in pairwise(column)):
+        raise ValueError(f"{path} cannot be read: its {name} must increase from row to row")
+
+
+def _whole_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """The names of columns and the rows that have all their cells, which may be empty."""
+    if not path.exists():
+        return [], []
+    with path.open(newline="", encoding="utf-8") as file:
+        whole = [line for line in file if line.endswith("\n")]
+    head, *rows = csv.reader(whole) if whole else [[]]
+    return head, [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
 
 
 def _append(columns: Table, cells: dict[str, str], rough: tuple[str, ...]) -> None:

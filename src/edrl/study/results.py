@@ -44,6 +44,10 @@ class Scale:
         return (score - self.zero) / (self.one - self.zero)
 
 
+RAW = Scale(0.0, 1.0, "a score of 0", "a score of 1")
+"""The scale on which scores are as the game gives them."""
+
+
 @dataclass(frozen=True)
 class Study:
     """All runs of a report, and those that were planned."""
@@ -128,10 +132,35 @@ class Study:
         return {env: _scale(env, self) for env in sorted({run.env for run in self.counted})}
 
     @cached_property
+    def shared(self) -> list[str]:
+        """The games that every agent has a run of that counts."""
+        return _in_common(self.counted, self.played)
+
+    @cached_property
     def common(self) -> list[str]:
-        """The games that aggregates are over: every agent has played them, and their scale has a
+        """The games that aggregates are over: all agents share them, and their scale has a
         length."""
-        return [env for env in _in_common(self.counted, self.played) if self.scales[env].usable]
+        return [env for env in self.shared if self.scales[env].usable]
+
+    @cached_property
+    def warned(self) -> dict[Key, str]:
+        """The runs that expect returns which are impossible or far from those they got, and what
+        is wrong with them."""
+        found = {}
+        for run in self.counted:
+            if run.calibrated is not None and run.calibrated.warning is not None:
+                found[run.key] = run.calibrated.warning
+        return found
+
+    @property
+    def kind(self) -> str:
+        """What the scores in aggregates are."""
+        return "raw" if self.raw else "normalised"
+
+    @property
+    def raw(self) -> bool:
+        """Whether aggregates are of raw scores: those of one game need no scale."""
+        return [self.scales[env] for env in self.common] == [RAW]
 
     def normalised(self, agent: str) -> list[np.ndarray]:
         """The normalised final scores of an agent, one array a game in common."""
@@ -255,6 +284,8 @@ def _scale(env: str, study: Study) -> Scale:
     known = scores_of(env)
     if known.random is not None and known.human is not None:
         return Scale(known.random, known.human, "random agent", "human")
+    if study.shared == [env]:  # on a scale of its own the best agent would always have 1
+        return RAW
     best, one = _best_agent(env, study)
     one_is = f"best agent here ({best})"
     if known.random is not None:
@@ -272,8 +303,9 @@ def _best_agent(env: str, study: Study) -> tuple[str, float]:
 
 
 def mean_and_error(numbers: Sequence[float]) -> tuple[float, float]:
-    """The mean and its standard error, nan for one number."""
-    mean = float(np.mean(numbers))
-    if len(numbers) == 1:
+    """The mean of the numbers that are not nan and its standard error, nan for one number."""
+    known = [number for number in numbers if not np.isnan(number)]
+    mean = float(np.mean(known)) if known else np.nan
+    if len(known) < 2:
         return mean, np.nan
-    return mean, float(np.std(numbers, ddof=1) / np.sqrt(len(numbers)))
+    return mean, float(np.std(known, ddof=1) / np.sqrt(len(known)))

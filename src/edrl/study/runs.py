@@ -6,26 +6,32 @@ fewer files.
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.deep.calibration import CALIBRATION, Calibration
+from edrl.deep.calibration import BOUNDS, CALIBRATION, Calibration
 from edrl.deep.checkpoint import replace_text
 from edrl.deep.config import Config, read_config
 from edrl.deep.provenance import read_provenance
 from edrl.deep.settings import Value
 from edrl.study.entry_checks import check_plan_entry, check_planned_row, check_run_entry
 from edrl.study.identity import Record
-from edrl.study.progress import finished, numbers, steps_done, tables_finished
-from edrl.study.tables import Json, Table, read_json
+from edrl.study.progress import (
+    check_increasing,
+    finished,
+    numbers,
+    steps_done,
+    tables_finished,
+)
+from edrl.study.tables import Json, Table, from_rows, read_json
 from edrl.study.timing import Timing, timing_of
+from edrl.study.training_scores import TRAINING, final_training_score, read_training_scores
 
 LAST = 3  # evaluations that make a run's final score
 RUNS = "runs.json"
@@ -65,6 +71,7 @@ class RunResult:
     finished: bool
     steps: np.ndarray  # of its evaluations
     scores: np.ndarray  # their means
+    training: Table  # the scores of training episodes; empty if they were not kept
     timing: Timing | None  # if it was written
     calibration: Table  # its columns; empty if it was not written
     made: tuple[Json, ...]  # what made it; one more entry each time it was resumed
@@ -103,13 +110,19 @@ class RunResult:
         return float(self.scores[-LAST:].mean()) if len(self.scores) else np.nan
 
     @property
+    def final_training(self) -> float:
+        """The mean score of the training episodes in its last tenth; nan if it is not known."""
+        return final_training_score(self.training, self.reached)
+
+    @property
     def calibrated(self) -> Calibration | None:
         """Learnt distributions beside the returns, averaged over its last evaluations."""
         if not self.calibration["step"]:
             return None
-        last = [float(np.mean(self.calibration[name][-LAST:])) for name in CALIBRATION]
-        _, returns, *averages = last
-        return Calibration(round(returns), *averages)
+        last = {name: float(np.mean(rows[-LAST:])) for name, rows in self.calibration.items()}
+        returns = round(last.pop("returns"))
+        last.pop("step")
+        return Calibration(returns, **last)
 
     @property
     def maximum(self) -> float:
@@ -121,7 +134,7 @@ def read_run(path: Path, goals: Goals) -> RunResult:
     """The run in a directory; plans may have grown since it was begun."""
     config = read_config(path)
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
-    _check_increasing(path / "evaluations.csv", evaluations["step"])
+    check_increasing(path / "evaluations.csv", "step", evaluations["step"])
     goal = max(config.steps, goals.get((Record.of(config), config.env, config.seed), 0))
     return RunResult(
         path=path,
@@ -131,17 +144,14 @@ def read_run(path: Path, goals: Goals) -> RunResult:
         finished=finished(path, dataclasses.replace(config, steps=goal)),
         steps=np.array(evaluations["step"], np.int64),
         scores=np.array(evaluations["mean"], np.float64),
+        training=read_training_scores(path, goal),
         timing=timing_of(path),
         # A network that diverges expects nan.
-        calibration=numbers(path / "calibration.csv", CALIBRATION, rough=CALIBRATION[2:]),
+        calibration=numbers(
+            path / "calibration.csv", CALIBRATION[:-2], rough=CALIBRATION[2:], optional=BOUNDS
+        ),
         made=tuple(read_provenance(path)),
     )
-
-
-def _check_increasing(path: Path, steps: Sequence[float]) -> None:
-    """Rows that are there twice would count twice."""
-    if any(later <= earlier for earlier, later in pairwise(steps)):
-        raise ValueError(f"{path} cannot be read: its steps must increase from row to row")
 
 
 def write_runs(path: Path, runs: Iterable[RunResult], plans: Iterable[PlannedRun]) -> None:
@@ -163,6 +173,7 @@ def _entry(run: RunResult) -> Json:
         "finished": run.finished,
         "steps": run.steps.tolist(),
         "scores": run.scores.tolist(),
+        "training": run.training,
         "timing": None if run.timing is None else dataclasses.asdict(run.timing),
         "calibration": run.calibration,
         "made": [_without_host(maker) for maker in run.made],
@@ -221,6 +232,7 @@ def _from_entry(path: Path, entry: Json) -> RunResult:
         finished=entry["finished"],
         steps=np.array(entry["steps"], np.int64),
         scores=np.array(entry["scores"], np.float64),
+        training=entry.get("training", from_rows(TRAINING, ())),  # older files lack it
         timing=None if entry["timing"] is None else Timing(**entry["timing"]),
         calibration=entry["calibration"],
         made=tuple(entry["made"]),
