@@ -34,8 +34,8 @@ _MARGIN = 0.5  # of the values' range, on either side of it, if the support is n
 _REWEIGHTINGS = 2
 _TOO_LARGE = 1.5  # times the given noise, from which on residuals contradict it
 _OUTLYING = 4.5  # times the cells' robust standard deviation
-_LEAST = 2e-3  # of the support
-_SCATTERED = 0.5  # of the values' standard deviation
+_LEAST = 2e-3  # of the support: smaller residuals are those of the grid
+_SCATTERED = (0.5, 0.05)  # of the values' standard deviation, and of the support
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,6 @@ class Decoded:
     def residuals(self) -> Cells:
         """By how much each value exceeds the expectile of the distribution at its tau."""
         return np.asarray(self.values - self.fitted)
-
-    @property
-    def least_residual(self) -> float:
-        """Residuals below this are those of the grid, and tell nothing."""
-        return _LEAST * (self.support[1] - self.support[0])
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -199,18 +194,19 @@ def _resampled(
     # Only uniform numbers are the same in every version of NumPy.
     drawn = (count * np.random.default_rng(0).random((resamples, count))).astype(int)
     times = np.sum(drawn[:, :, None] == np.arange(count), axis=1)
-    return ridge_weights(np.sqrt(times)[:, :, None] * rows, n * fit.variance)
+    return ridge_weights(np.sqrt(times)[:, :, None] * rows, fit.ridge)
 
 
 def _contradiction(found: Decoded) -> str | None:
     """What the cells as a whole say that no one distribution can, in words."""
     values, scatter, rms = found.values, float(found.values.std()), _rms(found.residuals)
+    much = max(_SCATTERED[0] * scatter, _SCATTERED[1] * (found.support[1] - found.support[0]))
     if np.cov(_ranks(values), _ranks(found.taus))[0, 1] < 0:
         return "values fall with tau, while expectiles of one distribution rise"
     if found.noise_scale is not None and found.noise_scale > _TOO_LARGE:
         times = f"{found.noise_scale:.1f} times"
         return f"residuals are {times} as large as the noise that was given (taus may have errors)"
-    if found.noise_scale is None and rms > max(_SCATTERED * scatter, found.least_residual):
+    if found.noise_scale is None and rms > much:
         return (
             f"residuals ({rms:.3g}) are more than half as large as the differences between the"
             f" values ({scatter:.3g})"
@@ -224,7 +220,8 @@ def _outlying(found: Decoded) -> Int[np.ndarray, " m"]:
         usual = 1.4826 * np.median(np.abs(found.residuals))  # the standard deviation of most
     else:
         usual = found.noise_scale * found.noise
-    limits = _OUTLYING * np.maximum(usual, found.least_residual)
+    least = _LEAST * (found.support[1] - found.support[0])
+    limits = _OUTLYING * np.maximum(usual, least)
     return np.flatnonzero(np.abs(found.residuals) > limits)
 
 
@@ -277,7 +274,7 @@ def _support_of(support: Sequence[float] | None, values: Cells) -> tuple[float, 
     if support is None:
         margin = _MARGIN * (greatest - least) or max(abs(least), 1.0)
         return least - margin, greatest + margin
-    ends = _numbers("support", support)
+    ends = _numbers("support", list(support))
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise fail("support", support, "it must be two numbers, the lesser first")
     low, high = map(float, ends)

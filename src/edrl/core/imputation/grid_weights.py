@@ -23,10 +23,13 @@ _HALVINGS = 30
 _DECREASE = 1e-4  # of what the slope promises, which a step must bring (Armijo)
 _TOLERANCE = 1e-11
 _ROUNDS = 30
-"""How often noise level and weights are found in turn; about 10 are usual."""
+"""How often noise level and weights are found in turn; 3 to 5 are usual."""
 _SETTLED = 1e-3  # the relative change of the noise level that ends the rounds
 _LEAST_VARIANCE = 1e-7
 """Of the noise beside the mean square of A: values without noise need a little ridge as well."""
+
+_PRIOR_ATOMS = 2
+"""The prior is as broad as that of so many random atoms of equal weight."""
 
 Rows = Float[np.ndarray, "*batch K n"]
 Weights = Float[np.ndarray, "*batch n"]
@@ -37,7 +40,12 @@ class Fit(NamedTuple):
 
     weights: Float[np.ndarray, " n"]
     variance: float
-    """Of the noise in A p. The ridge is n times this."""
+    """Of the noise in A p."""
+
+    @property
+    def ridge(self) -> float:
+        """The ridge that belongs to this noise."""
+        return _ridge(len(self.weights), self.variance)
 
 
 class _Point(NamedTuple):
@@ -109,8 +117,8 @@ def ridge_weights(rows: Rows, ridge: float) -> Weights:
 def fit_weights(rows: Float[np.ndarray, "K n"], least_variance: float = 0.0) -> Fit:
     """Weights whose ridge follows the noise: its variance is estimated from what they leave over.
 
-    The ridge n * variance is that of a Gaussian prior under which the mass of an interval has the
-    variance that one random atom would give it. Weights and variance are found in turn.
+    The ridge is that of a Gaussian prior under which the mass of an interval has the variance that
+    two random atoms of equal weight would give it. Weights and variance are found in turn.
 
     Args:
         rows: As `expectile_rows` gives them, perhaps divided by their standard deviations.
@@ -120,12 +128,18 @@ def fit_weights(rows: Float[np.ndarray, "K n"], least_variance: float = 0.0) -> 
     least = max(least_variance, _LEAST_VARIANCE * float(np.mean(rows**2)))
     variance = max(least, float(np.mean(rows.mean(axis=-1) ** 2)))
     for _ in range(_ROUNDS):
-        weights = ridge_weights(rows, n * variance)
-        free = max(count - _degrees_of_freedom(rows, weights, n * variance), 1.0)
+        ridge = _ridge(n, variance)
+        weights = ridge_weights(rows, ridge)
+        free = max(count - _degrees_of_freedom(rows, weights, ridge), 1.0)
         before, variance = variance, max(least, float(np.sum((rows @ weights) ** 2)) / free)
         if abs(variance - before) <= _SETTLED * before:
             break
-    return Fit(ridge_weights(rows, n * variance), variance)
+    return Fit(ridge_weights(rows, _ridge(n, variance)), variance)
+
+
+def _ridge(n: int, variance: float) -> float:
+    """In |A p|^2 / variance + n * atoms * |p|^2, the part that the prior has."""
+    return _PRIOR_ATOMS * n * variance
 
 
 def _degrees_of_freedom(
@@ -138,7 +152,7 @@ def _degrees_of_freedom(
     return float(np.sum(strengths / (strengths + ridge)))
 
 
-def _compressed(rows: Rows) -> Rows:
+def _compressed(rows: Rows) -> Float[np.ndarray, "*batch m n"]:
     """At most n rows with the same |rows @ p|: what more of them say can be summed up."""
     count, n = rows.shape[-2:]
     return rows if count <= n else np.asarray(np.linalg.qr(rows, mode="r"))
