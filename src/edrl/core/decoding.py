@@ -206,7 +206,7 @@ def _contradiction(found: Decoded) -> str | None:
     if found.noise_scale is not None and found.noise_scale > _TOO_LARGE:
         times = f"{found.noise_scale:.1f} times"
         return f"residuals are {times} as large as the noise that was given (taus may have errors)"
-    if found.noise_scale is None and rms > much:
+    if found.noise_scale is None and scatter > 0 and rms > much:  # equal values agree
         return (
             f"residuals ({rms:.3g}) are more than half as large as the differences between the"
             f" values ({scatter:.3g})"
