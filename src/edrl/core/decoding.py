@@ -84,10 +84,18 @@ class Decoded:
         return np.asarray(np.quantile(np.cumsum(self.resampled, axis=-1), BAND, axis=0))
 
     @property
-    def loss(self) -> float:
-        """The mean square of (1 - tau) E[(v - Z)+] - tau E[(Z - v)+] over the cells."""
+    def updates(self) -> Cells:
+        """The expected update of each cell's value, (1 - tau) E[(v - Z)+] - tau E[(Z - v)+].
+
+        It is 0 at the expectile. Without given noise these are believed to have equal noise.
+        """
         rows = expectile_rows(self.values, self.taus, np.asarray(self.distribution.atoms))
-        return float(np.mean((rows @ np.asarray(self.distribution.probs)) ** 2))
+        return np.asarray(rows @ np.asarray(self.distribution.probs))
+
+    @property
+    def loss(self) -> float:
+        """The mean square of the updates, which the literature minimises."""
+        return float(np.mean(self.updates**2))
 
     def plot(self, truth: Particles | None = None) -> "matplotlib.figure.Figure":
         """Draw the distribution function with its band, and the cells beside the fitted expectiles.
@@ -216,13 +224,13 @@ def _contradiction(found: Decoded) -> str | None:
 
 def _outlying(found: Decoded) -> Int[np.ndarray, " m"]:
     """Which cells are far from the distribution that the others speak for."""
-    if found.noise is None or found.noise_scale is None:
-        usual = 1.4826 * np.median(np.abs(found.residuals))  # the standard deviation of most
-    else:
-        usual = found.noise_scale * found.noise
     least = _LEAST * (found.support[1] - found.support[0])
-    limits = _OUTLYING * np.maximum(usual, least)
-    return np.flatnonzero(np.abs(found.residuals) > limits)
+    if found.noise is None or found.noise_scale is None:
+        errors = found.updates
+        usual = 1.4826 * np.median(np.abs(errors))  # the standard deviation of most
+    else:
+        errors, usual = found.residuals, found.noise_scale * found.noise
+    return np.flatnonzero(np.abs(errors) > _OUTLYING * np.maximum(usual, least))
 
 
 def _ranks(numbers: Cells) -> Cells:
