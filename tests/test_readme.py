@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.decode import cost_table, decode_table, seed_table
 from benchmarks.full_study import table
 from benchmarks.noise import noise_table
 from benchmarks.random_scores import EPISODES
@@ -166,6 +167,13 @@ def test_the_cost_of_the_full_study_is_as_it_was_worked_out() -> None:
 def test_imputation_from_noise_is_as_it_was_measured() -> None:
     result = json.loads((ROOT / "benchmarks/results/noise.json").read_text())["results"]
     assert noise_table(result) in (ROOT / "docs/robust-imputation.md").read_text(encoding="utf-8")
+
+
+def test_decoding_is_as_it_was_measured() -> None:
+    result = json.loads((ROOT / "benchmarks/results/decode.json").read_text())["results"]
+    page = (ROOT / "docs/decode.md").read_text(encoding="utf-8")
+    for made in (decode_table, seed_table, cost_table):
+        assert made(result) in page
 
 
 RESULTS = sorted(  # a page is written before its study runs, and has no tables until then

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from edrl.compilations import cache_compilations
     from edrl.core import metrics, risk
     from edrl.core.algorithms import ALGORITHMS, Algorithm, algorithm
+    from edrl.core.decoding import Decoded, decode
     from edrl.core.families import (
         Categorical,
         ExactExpectiles,
@@ -55,6 +56,7 @@ __all__ = [
     "Algorithm",
     "Categorical",
     "Config",
+    "Decoded",
     "EqualWeights",
     "ExactExpectiles",
     "Expectiles",
@@ -76,6 +78,7 @@ __all__ = [
     "bellman_closed",
     "cache_compilations",
     "control",
+    "decode",
     "deep",
     "evaluate_policy",
     "evenly_spaced",
@@ -97,6 +100,7 @@ __all__ = [
 _MODULES: dict[str, tuple[str, ...]] = {
     "edrl.compilations": ("cache_compilations",),
     "edrl.core.algorithms": ("ALGORITHMS", "Algorithm", "algorithm"),
+    "edrl.core.decoding": ("Decoded", "decode"),
     "edrl.core.families": (
         "Categorical", "ExactExpectiles", "Expectiles", "HuberQuantiles", "MEstimator", "Mean",
         "Moments", "Quantiles", "RobustExpectiles", "evenly_spaced", "midpoints",

@@ -24,6 +24,7 @@ COMMANDS = {
         "Choose a setting for every agent by the same small search, before a study is run with it."
     ),
     "report": "Compare runs of agents, and say what is missing.",
+    "decode": "Decode the distribution behind measured expectiles, such as cells' reversal points.",
 }
 """All commands, and what each does: the first line of its own help."""
 
