@@ -6,6 +6,7 @@ convex in tau. By Jensen's inequality its average over levels that lie evenly ar
 its value at 1/2, which is p. `counted_in_the_limit` is the integral over all levels.
 """
 
+import math
 from collections.abc import Iterator
 from importlib.resources import files
 from itertools import product
@@ -54,7 +55,7 @@ def counted_in_the_limit(p: float) -> float:
     It is the integral of e over tau from 0 to 1, about p (ln(1/p) - 1) for small p.
     """
     tilt = 1 - 2 * p
-    return p * ((1 - p) / tilt**2 * np.log((1 - p) / p) - 1 / tilt)
+    return p * ((1 - p) / tilt**2 * math.log((1 - p) / p) - 1 / tilt)
 
 
 def counted_by_few(p: float, k: int) -> float:
@@ -62,7 +63,7 @@ def counted_by_few(p: float, k: int) -> float:
 
     There e is p tau / (1 - tau), and the sum over midpoints is one of reciprocals of odd numbers.
     """
-    return p * (np.log(4 * k) + np.euler_gamma - 1)
+    return p * (math.log(4 * k) + np.euler_gamma - 1)
 
 
 class Case(NamedTuple):

@@ -193,7 +193,8 @@ class Learner(eqx.Module):
         x, a = seen.state, seen.action
         before = jnp.asarray(state.parameters)[x, a]
         rate = alpha * (jnp.asarray(state.visits)[x, a] + 1.0) ** -self.decay
-        return before - rate * jax.grad(self.loss)(before, target)
+        gradient: jax.Array = jax.grad(self.loss)(before, target)
+        return before - rate * gradient
 
     def reward(
         self, x: Index, a: Index, branch: Index, chance: Number, standard: Float[Array, " 3"]
