@@ -273,12 +273,15 @@ SPOILED: list[tuple[str, str, str, Callable[[Any], Any], dict[str, Any], set[str
         )
         for task, p, gamma, k, imputation, by, claim in (
             ("survival", 0.0005, 0.9, 51, "as_samples", 1.03, "naive-mean-survival"),
-            ("survival", 0.01, 0.99, 11, "as_samples", 1.7, "naive-mean-survival"),
-            ("rare reward", 0.05, 0.99, 201, "as_samples", 0.5, "naive-mean-rare"),
+            ("survival", 0.01, 0.99, 51, "as_samples", 1.7, "naive-mean-survival"),
             ("rare reward", 0.01, 0.99, 51, "as_samples", 0.55, "naive-mean-rare"),
             ("survival", 0.002, 0.99, 11, "exact", 0.999, "naive-mean-exact"),
             ("rare reward", 0.0005, 0.99, 201, "as_samples", 1.3, "naive-mean-predicted"),
         )
+    ),
+    (
+        "naive-mean", "chains", "mean", lambda x: x / 2,
+        {"task": "rare reward", "p": 0.05, "gamma": 0.99, "k": 201}, {"naive-mean-rare", "naive-mean-predicted"},
     ),
     *(
         ("naive-mean", "networks", "expected", lambda x: 1.5 * x, {"agent": agent}, {"naive-mean-networks"})
