@@ -163,8 +163,9 @@ def _draw_counted(axes: Axes, rows: Table) -> None:
         axes.plot(
             mine["p"], mine["counted"] / mine["p"], "o-", ms=4, color=colour, label=f"K = {k}"
         )
-    axes.plot(mine["p"], mine["limit"] / mine["p"], "k--", label="all levels: the formula")
-    axes.plot(mine["p"], mine["small"] / mine["p"], "k:", label="ln(1/p) - 1")
+    last = select(rows, k=max(COLOURS))  # the formulas are the same for all K
+    axes.plot(last["p"], last["limit"] / last["p"], "k--", label="all levels: the formula")
+    axes.plot(last["p"], last["small"] / last["p"], "k:", label="ln(1/p) - 1")
     axes.set(xscale="log", xlabel="probability p of the event", ylim=(0, None))
     axes.set(title="counted as, as a multiple of p")
     axes.legend(fontsize=8)
