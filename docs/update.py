@@ -1,6 +1,9 @@
 """Brings a finished report into the documentation: `python docs/update.py [report]`, after `make
 reproduce`.
 
+`python docs/update.py report PART...` brings in these parts alone, after `edrl reproduce PART...`,
+and leaves the tables of all others as they are.
+
 `python docs/update.py --full [report-full]` brings in what is finished of the full size, after
 `make reproduce-full`.
 
@@ -13,6 +16,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -62,26 +66,40 @@ identities: they check our code, and are not counted as evidence. The tables beh
 {as_markdown(claims)}"""
 
 
-def update(report: Path) -> None:
-    """Copy what the documentation shows of a complete report."""
-    missing = [name for name in EXPERIMENTS if not is_finished(name, report, full=False)]
+def update(report: Path, names: Sequence[str]) -> None:
+    """Copy what the documentation shows of these parts of a report."""
+    missing = [name for name in names if not is_finished(name, report, full=False)]
     if missing:
         sys.exit(
             f"{report} lacks what this code measures: {', '.join(missing)}. Run `make reproduce` first."
         )
-    shutil.copy(report / "claims.json", DOCS / "claims.json")
-    shutil.rmtree(DOCS / "tables", ignore_errors=True)
-    for name in EXPERIMENTS:
+    for old in (DOCS / "tables").glob("*"):
+        if old.name in names or old.name not in EXPERIMENTS:
+            shutil.rmtree(old)
+    for name in names:
         (DOCS / "tables" / name).mkdir(parents=True)
         for table in (report / "data" / name).glob("*.csv"):
             shutil.copy(table, DOCS / "tables" / name / table.name)
     for name in PICTURES:
-        shutil.copy(report / "figures" / f"{name}.png", DOCS / "figures" / f"{name}.png")
+        if name in names:
+            shutil.copy(report / "figures" / f"{name}.png", DOCS / "figures" / f"{name}.png")
+    write_claims([claim for name in EXPERIMENTS for claim in judged(DOCS / "tables" / name)])
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
     README.write_text(before + summary(read_claims()) + after, encoding="utf-8")
     (DOCS / "claims.md").write_text(claims_page(read_claims()), encoding="utf-8")
+
+
+def judged(kept: Path) -> list[Claim]:
+    """The claims of the part whose tables these are."""
+    return EXPERIMENTS[kept.name].judge({path.stem: read_csv(path) for path in kept.glob("*.csv")})
+
+
+def write_claims(claims: list[Claim], file: str = "claims.json") -> None:
+    """Write claims for machines."""
+    text = json.dumps(as_json(claims), indent=1, ensure_ascii=False) + "\n"
+    (DOCS / file).write_text(text, encoding="utf-8")
 
 
 def full_page(seconds: dict[str, float], claims: list[Claim], default: list[Claim]) -> str:
@@ -121,13 +139,11 @@ def update_full(report: Path) -> None:
     for name in names:
         kept = report / "data" / name
         seconds[name] = json.loads((kept / "part.json").read_text())["seconds"]
-        tables = {path.stem: read_csv(path) for path in kept.glob("*.csv")}
-        claims += EXPERIMENTS[name].judge(tables)
+        claims += judged(kept)
         (DOCS / "tables-full" / name).mkdir(parents=True)
         for path in kept.glob("*.csv"):
             shutil.copy(path, DOCS / "tables-full" / name / path.name)
-    text = json.dumps(as_json(claims), indent=1, ensure_ascii=False) + "\n"
-    (DOCS / "claims-full.json").write_text(text, encoding="utf-8")
+    write_claims(claims, "claims-full.json")
     (DOCS / "full-size.md").write_text(full_page(seconds, claims, read_claims()), encoding="utf-8")
 
 
@@ -137,4 +153,4 @@ if __name__ == "__main__":
     if "--full" in sys.argv:
         update_full(Path(arguments[0] if arguments else "report-full"))
     else:
-        update(Path(arguments[0] if arguments else "report"))
+        update(Path(arguments[0] if arguments else "report"), arguments[1:] or list(EXPERIMENTS))

@@ -259,6 +259,46 @@ SPOILED: list[tuple[str, str, str, Callable[[Any], Any], dict[str, Any], set[str
     ("levels", "ratios", "low", lambda _: 0.9, {"rule": "spline", "group": "all groups"}, {"beyond-levels-default"}),
     ("levels", "ratios", "ratio", lambda _: 0.9, {"rule": "midpoint", "group": "Garnet"}, {"beyond-levels-groups"}),
     ("levels", "errors", "change", lambda _: 1e-5, {"rule": "pairs", "group": "N-chain"}, {"beyond-levels-settles"}),
+    # naive-mean
+    ("naive-mean", "counted", "counted", lambda x: 0.9 * x, {"p": 0.4, "k": 11}, {
+        "naive-mean-event", "naive-mean-formula",
+    }),
+    ("naive-mean", "counted", "counted", lambda x: 1.05 * x, {"p": 0.05, "k": 51}, {"naive-mean-formula"}),
+    ("naive-mean", "counted", "small", lambda x: 0.9 * x, {"p": 0.002, "k": 51}, {"naive-mean-formula"}),
+    ("naive-mean", "counted", "counted", lambda x: 0.9 * x, {"p": 0.0005, "k": 51}, {"naive-mean-few"}),
+    *(
+        (
+            "naive-mean", "chains", "mean", lambda x, by=by: by * x,
+            {"task": task, "p": p, "gamma": gamma, "k": k, "imputation": imputation}, {claim},
+        )
+        for task, p, gamma, k, imputation, by, claim in (
+            ("survival", 0.0005, 0.9, 51, "as_samples", 1.03, "naive-mean-survival"),
+            ("survival", 0.01, 0.99, 51, "as_samples", 1.7, "naive-mean-survival"),
+            ("rare reward", 0.01, 0.99, 51, "as_samples", 0.55, "naive-mean-rare"),
+            ("survival", 0.002, 0.99, 11, "exact", 0.999, "naive-mean-exact"),
+            ("rare reward", 0.0005, 0.99, 201, "as_samples", 1.3, "naive-mean-predicted"),
+        )
+    ),
+    (
+        "naive-mean", "chains", "mean", lambda x: x / 2,
+        {"task": "rare reward", "p": 0.05, "gamma": 0.99, "k": 201}, {"naive-mean-rare", "naive-mean-predicted"},
+    ),
+    *(
+        ("naive-mean", "networks", "expected", lambda x: 1.5 * x, {"agent": agent}, {"naive-mean-networks"})
+        for agent in ("ER-DQN (as_samples)", "ER-DQN-naive")
+    ),
+    # td-lambda
+    *(
+        ("td-lambda", "fixed_points", column, lambda _, to=to: to, {"algorithm": name, "trace": trace}, {claim})
+        for name, trace, column, to, claim in (
+            ("two moments", 0.4, "error", 1e-6, "td-lambda-closed"),
+            ("CDRL", 0.8, "moved", 1e-6, "td-lambda-cdrl"), ("CDRL", 0.8, "error", 1e-6, "td-lambda-cdrl"),
+            ("QDRL", 1.0, "error", 1e-6, "td-lambda-monte-carlo"),
+            ("EDRL-naive", 1.0, "error", 1e-6, "td-lambda-monte-carlo"),
+            ("EDRL", 0.8, "error", 0.005, "td-lambda-falls"), ("EDRL-naive", 0.2, "error", 0.3, "td-lambda-falls"),
+            ("EDRL", 0.9, "mean", 1.001, "td-lambda-mean"), ("EDRL-naive", 0.65, "mean", 1.2, "td-lambda-naive"),
+        )
+    ),
 ]  # fmt: skip
 
 

@@ -18,11 +18,13 @@ from edrl.paper import (
     imputation,
     levels,
     mean_consistency,
+    naive_mean,
     non_uniform,
     paper_imputation,
     projections,
     quantiles_expectiles,
     td_fixed_point,
+    td_lambda,
     witnesses,
 )
 from edrl.paper.experiment import Experiment
@@ -51,6 +53,8 @@ _MODULES = (
     equation8,
     imputation,
     levels,
+    naive_mean,
+    td_lambda,
 )
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES

@@ -25,6 +25,7 @@ from edrl.report import style
 from edrl.tabular import dp, td
 from edrl.tabular.mdp import MDP
 from edrl.tabular.problems import garnet
+from edrl.tabular.td_steps import Parameters
 
 K, GAMMA, DECAY = 5, 0.8, 0.7
 RATE = DECAY / 2  # of stochastic approximation, for DECAY between 1/2 and 1
@@ -38,7 +39,7 @@ class Learner:
 
     family: Statistics
     step_size: float  # with much less than the inverse curvature, the start is felt for long
-    parameters: td.Parameters = "values"
+    parameters: Parameters = "values"
 
 
 LEARNERS = {
