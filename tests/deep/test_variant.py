@@ -99,6 +99,7 @@ def test_a_value_is_read_as_it_was_spelt(data: st.DataObject) -> None:
             "er-dqn+learning_rate=1e-4+n_step=3",
         ),
         ("er-dqn[imputation=scipy-root]", "ER-DQN (scipy-root)", "er-dqn+imputation=scipy-root"),
+        ("er-dqn[head=chords]", "ER-DQN (chords head)", "er-dqn+head=chords"),
         ("er-dqn[risk=cvar-0.2]", "ER-DQN (cvar-0.2)", "er-dqn+risk=cvar-0.2"),
         ("dqn[beside=er-dqn]", "DQN (er-dqn beside)", "dqn+beside=er-dqn"),
         ("c51[support=[-25,25]]", "C51 (support [-25,25])", "c51+support=-25,25"),
@@ -128,6 +129,7 @@ def test_what_an_agent_is_called_by(spelling: str, label: str, directory: str) -
         ("er-dqn[size=5,size=7]", "changed to 5 already"),
         ("er-dqn[double=maybe]", "double must be true or false, got 'maybe'"),
         ("er-dqn[imputation=exakt]", "did you mean exact"),
+        ("er-dqn[head=chord]", "did you mean chords"),
     ],
 )
 def test_mistakes_in_a_name_are_explained(spelling: str, words: str) -> None:

@@ -13,7 +13,7 @@ import tyro
 from edrl.core.algorithms import ALGORITHMS, algorithm
 from edrl.core.check import fail
 from edrl.core.statistics import Statistics
-from edrl.deep.named_statistics import named_imputation, own_statistics
+from edrl.deep.named_statistics import named_imputation, own_statistics, with_head
 from edrl.deep.networks import NetworkName
 from edrl.deep.settings import AGENTS_OWN, RUNS_OWN, SETTINGS, Value
 from edrl.deep.variant import AGENTS, Changes, Variant
@@ -21,6 +21,7 @@ from edrl.deep.variant import AGENTS, Changes, Variant
 PresetName = Literal["paper", "minatar", "parallel", "classic", "quick"]
 OptimiserName = Literal["adam", "radam"]
 ScheduleName = Literal["constant", "linear", "cosine"]
+HeadName = Literal["chords", "atoms", "ordered"]
 BesideName = Literal["c51", "qr-dqn", "qr-dqn-imputation", "er-dqn", "er-dqn-naive"]
 
 
@@ -44,6 +45,9 @@ class Config:
     imputation: str | None = None
     """Another imputation for the agent's statistics: scipy-root, for example, is the paper's own
     for er-dqn (as many processes as XLA has threads share its work); or MODULE:NAME of your own."""
+    head: HeadName | None = None
+    """How the network's raw outputs become statistics of some distribution: chords or atoms for
+    er-dqn, ordered or atoms for qr-dqn. By default the raw outputs are the statistics."""
     network: NetworkName = "nature"
     """The network: nature or the smaller nips for 84 x 84 frames, minatar for 10 x 10 images, mlp
     for vectors."""
@@ -147,7 +151,7 @@ class Config:
         object.__setattr__(self, "changed", self._changed({*self.changed, *dict(named.changes)}))
         if self.schedule_steps is None and self.schedule != "constant":
             object.__setattr__(self, "schedule_steps", self.steps)
-        checks = [self._check_dqn, self._check_support]
+        checks = [self._check_dqn, self._check_support, self._check_head]
         checks += [self._check_rollout] if self.rollout else [self._check_envs, self._check_replay]
         for check in checks:
             check()
@@ -198,6 +202,14 @@ class Config:
         if not self.support[0] < self.support[1]:
             raise fail("support", self.support, "it must be increasing: (low, high)")
 
+    def _check_head(self) -> None:
+        if self.head is None:
+            return
+        if self.agent == "iqn":
+            raise fail("head", self.head, "it must be left out: iqn has a network of its own")
+        if self.agent in AGENTS:  # code of a user's own is not imported before it is needed
+            self.family()
+
     @property
     def variant(self) -> Variant:
         """The agent's name: its base and what was changed for it."""
@@ -229,10 +241,10 @@ class Config:
             if own
             else algorithm(AGENTS[self.agent], self.size, self.support)
         )
-        if self.imputation is None:
-            return family
-        imputation = named_imputation(self.imputation, family)
-        return dataclasses.replace(family, imputation=imputation)
+        if self.imputation is not None:
+            imputation = named_imputation(self.imputation, family)
+            family = dataclasses.replace(family, imputation=imputation)
+        return family if self.head is None else with_head(self.head, family)
 
     def epsilon_at(self, step: int) -> float:
         """The share of random actions at a step, which falls linearly once learning has begun."""

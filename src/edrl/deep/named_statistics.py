@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from edrl.core.check import fail
+from edrl.core.families import LevelStatistics
 from edrl.core.imputation import ScipyMinimize, ScipyRoot, find_imputation
 from edrl.core.statistics import Imputation, Statistics
 from edrl.deep.objects import load_object
@@ -23,6 +24,14 @@ def named_imputation(name: str, family: Statistics) -> Imputation:
         processes = int(os.environ.get(THREADS) or os.cpu_count() or 1)
         return dataclasses.replace(imputation, spread=OverProcesses(processes))
     return imputation
+
+
+def with_head(name: str, family: Statistics) -> Statistics:
+    """A family whose values a network puts out by the head of this name."""
+    if not isinstance(family, LevelStatistics) or not family.own_heads:
+        right = f"it must be left out: {type(family).__name__} has no heads to choose from"
+        raise fail("head", name, right)
+    return dataclasses.replace(family, head=name)
 
 
 def own_statistics(name: str, size: int | None) -> Statistics:

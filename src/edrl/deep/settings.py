@@ -11,7 +11,7 @@ from math import inf
 from typing import Protocol, cast, get_args
 
 from edrl.core.check import check_count, check_number, check_seed, fail
-from edrl.core.families import IMPUTATION_NAMES
+from edrl.core.families import HEAD_NAMES, IMPUTATION_NAMES
 from edrl.core.risk import risk_named
 from edrl.deep.networks import NetworkName
 
@@ -126,6 +126,7 @@ SETTINGS: dict[str, Kind] = {
     "size": Count(1, optional=True),
     "support": Pair(),
     "imputation": Word(IMPUTATION_NAMES, own=True, optional=True),
+    "head": Word(HEAD_NAMES, optional=True),
     "network": Word(get_args(NetworkName)),
     "layer_norm": Flag(),
     "steps": Count(1),
@@ -169,7 +170,7 @@ SETTINGS: dict[str, Kind] = {
 RUNS_OWN = ("env", "seed", "steps")
 """The settings in which runs of one agent may differ. All others tell agents apart."""
 
-AGENTS_OWN = ("size", "imputation", "double", "risk", "beside")
+AGENTS_OWN = ("size", "imputation", "head", "double", "risk", "beside")
 """The settings that make another agent. They are part of its name whenever they are changed."""
 
 

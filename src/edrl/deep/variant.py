@@ -31,7 +31,13 @@ AGENTS = {
 Changes = tuple[tuple[str, Value], ...]
 """Settings by their names, sorted."""
 
-_PHRASES = {"imputation": "{}", "risk": "{}", "beside": "{} beside", "n_step": "n-step {}"}
+_PHRASES = {
+    "imputation": "{}",
+    "risk": "{}",
+    "head": "{} head",
+    "beside": "{} beside",
+    "n_step": "n-step {}",
+}
 """How labels speak of settings, where it is not by their names."""
 
 

@@ -12,7 +12,7 @@ from edrl.deep.config import DEFAULTS, Config, own_size
 from edrl.deep.settings import Value
 from edrl.deep.variant import Changes, Variant, labels
 
-_OF_STATISTICS = ("size", "imputation")
+_OF_STATISTICS = ("size", "imputation", "head")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,15 @@ import numpy as np
 
 from edrl.core.check import check_number, fail
 from edrl.core.families.balance import balance_point
-from edrl.core.families.levels import LevelStatistics, TausLike, column, evenly_spaced, levels_for
+from edrl.core.families.heads import Chords, WeightedAtoms, find_head
+from edrl.core.families.levels import (
+    Head,
+    LevelStatistics,
+    TausLike,
+    column,
+    evenly_spaced,
+    levels_for,
+)
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.exact_expectiles import NEAR_HALF, Rule, impute_expectiles
 from edrl.core.imputation.robust_expectiles import (
@@ -131,12 +139,13 @@ class Expectiles(LevelStatistics):
     `taus` are the levels, or their number: then they run from 0.01 to 0.99 as in ER-DQN. Levels may
     be traced, or a row for each example. `mean_at` is the place of the level 1/2, whose expectile
     is the mean. It is found where the levels are known; of traced ones it must be said, or they
-    count as levels without 1/2.
+    count as levels without 1/2. `head` is how a network's raw outputs become expectiles.
     """
 
     taus: Taus
     imputation: Imputation = eqx.field(static=True)
     mean_at: int | None = eqx.field(static=True)
+    head: Head | None = eqx.field(static=True)
 
     own_imputations: ClassVar[Mapping[str, Imputation]] = {
         "exact": ExactExpectiles(),
@@ -144,17 +153,21 @@ class Expectiles(LevelStatistics):
         "robust": RobustExpectiles(),
         "robust-free-mean": RobustExpectiles(keep_mean=False),
     }
+    own_heads: ClassVar[Mapping[str, Head]] = {"chords": Chords(), "atoms": WeightedAtoms()}
 
     def __init__(
         self,
         taus: TausLike = 11,
         imputation: str | Imputation = "exact",
         mean_at: int | None = None,
+        head: str | Head | None = None,
     ):
         self.taus = levels_for(taus, evenly_spaced)
         found = find_imputation(imputation, self.own_imputations)
         self.imputation = found.at(self.taus) if isinstance(found, RobustExpectiles) else found
         self.mean_at = _place_of_half(self.taus, mean_at)
+        shape = find_head(head, self.own_heads, self.size)
+        self.head = shape.at(self.taus, self.mean_at) if isinstance(shape, Chords) else shape
 
     @property
     def encodes_mean(self) -> bool:

@@ -1,8 +1,9 @@
 """The levels tau_1 < ... < tau_K of quantiles and expectiles, and what their families share."""
 
+import abc
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_count, check_increasing, fail
+from edrl.core.jit import jit
 from edrl.core.particles import Particles
 from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
-from edrl.core.types import Array, Taus, Values, ValuesLike
+from edrl.core.types import Array, Float, Taus, Values, ValuesLike
 
 TausLike: TypeAlias = int | np.integer | Sequence[float] | Array
 """Levels, or their number."""
@@ -66,10 +68,25 @@ class LevelStatistics(Statistics):
     """Statistics that belong to levels `taus [K]`, or to a row of levels [..., K] for each example."""
 
     taus: eqx.AbstractVar[Taus]
+    head: eqx.AbstractVar["Head | None"]
+    """What makes values of a network's raw outputs; None if the outputs are the values."""
+
+    own_heads: ClassVar[Mapping[str, "Head"]] = {}
+    """The heads that are made for these statistics, by name."""
 
     @property
     def size(self) -> int:
         return self.taus.shape[-1]
+
+    @property
+    def num_outputs(self) -> int:
+        return self.size if self.head is None else self.head.num_outputs(self)
+
+    @jit
+    def link(self, outputs: Float[Array, "*batch outputs"]) -> Values:
+        if self.head is None:
+            return jnp.asarray(outputs)
+        return self.head.link(self, outputs)
 
     def places(self, values: ValuesLike) -> Values:
         return jnp.asarray(values)
@@ -84,3 +101,15 @@ class LevelStatistics(Statistics):
             return imputed.atoms, imputed.probs
 
         return Particles(*jnp.vectorize(one_row, signature="(k),(k)->(n),(n)")(self.taus, values))
+
+
+class Head(abc.ABC):
+    """How a network's raw outputs become values that are statistics of some distribution."""
+
+    @abc.abstractmethod
+    def num_outputs(self, family: LevelStatistics) -> int:
+        """How many raw outputs one vector of values needs."""
+
+    @abc.abstractmethod
+    def link(self, family: LevelStatistics, outputs: Float[Array, "*batch outputs"]) -> Values:
+        """From raw outputs to values [..., K]."""

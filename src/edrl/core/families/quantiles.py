@@ -11,7 +11,15 @@ import numpy as np
 from edrl.core.check import check_number, fail
 from edrl.core.convex_order import quantile_bracket
 from edrl.core.families.balance import balance_point
-from edrl.core.families.levels import LevelStatistics, TausLike, column, levels_for, midpoints
+from edrl.core.families.heads import Ordered, WeightedAtoms, find_head
+from edrl.core.families.levels import (
+    Head,
+    LevelStatistics,
+    TausLike,
+    column,
+    levels_for,
+    midpoints,
+)
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.simple import quantile_cells
 from edrl.core.jit import jit
@@ -42,16 +50,27 @@ def cells(family: Statistics, values: ValuesLike) -> Particles:
 
 
 class Quantiles(LevelStatistics):
-    """The tau-quantiles; `taus` are the levels, or their number: then the midpoints of QDRL."""
+    """The tau-quantiles; `taus` are the levels, or their number: then the midpoints of QDRL.
+
+    `head` is how a network's raw outputs become quantiles.
+    """
 
     taus: Taus
     imputation: Imputation = eqx.field(static=True)
+    head: Head | None = eqx.field(static=True)
 
     own_imputations: ClassVar[Mapping[str, Imputation]] = {"quantile": cells}
+    own_heads: ClassVar[Mapping[str, Head]] = {"ordered": Ordered()}
 
-    def __init__(self, taus: TausLike = 11, imputation: str | Imputation = "quantile"):
+    def __init__(
+        self,
+        taus: TausLike = 11,
+        imputation: str | Imputation = "quantile",
+        head: str | Head | None = None,
+    ):
         self.taus = levels_for(taus, midpoints)
         self.imputation = find_imputation(imputation, self.own_imputations)
+        self.head = find_head(head, self.own_heads, self.size)
 
     def evaluate(self, mu: Particles) -> Values:
         """F^{-1}(tau), the smallest minimiser of the quantile regression loss."""
@@ -79,15 +98,18 @@ class HuberQuantiles(LevelStatistics):
     The loss is not divided by kappa: H_kappa(u) = u^2/2 up to kappa, kappa (|u| - kappa/2) beyond.
     With `acts_by_average` the average of the values stands for the expected return, as in QR-DQN.
     Huber quantiles do not determine the mean: that of the imputed distribution needs an imputation
-    for every action, and is no nearer where values are as noisy as a network's.
+    for every action, and is no nearer where values are as noisy as a network's. `head` is how a
+    network's raw outputs become Huber quantiles.
     """
 
     taus: Taus
     kappa: Float[Array, ""] | float
     imputation: Imputation = eqx.field(static=True)
     acts_by_average: bool = eqx.field(static=True)
+    head: Head | None = eqx.field(static=True)
 
     own_imputations: ClassVar[Mapping[str, Imputation]] = {"quantile": cells}
+    own_heads: ClassVar[Mapping[str, Head]] = {"ordered": Ordered(), "atoms": WeightedAtoms()}
 
     def __init__(
         self,
@@ -95,11 +117,13 @@ class HuberQuantiles(LevelStatistics):
         kappa: float = 1.0,
         imputation: str | Imputation = "maximum-entropy",
         acts_by_average: bool = False,
+        head: str | Head | None = None,
     ):
         self.taus = levels_for(taus, midpoints)
         self.kappa = _check_width(kappa)
         self.imputation = find_imputation(imputation, self.own_imputations)
         self.acts_by_average = acts_by_average
+        self.head = find_head(head, self.own_heads, self.size)
 
     @jit
     def evaluate(self, mu: Particles) -> Values:

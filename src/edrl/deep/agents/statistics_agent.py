@@ -17,6 +17,7 @@ from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, Parameters
 
 _FAR = 1e6  # beyond the returns of every environment
+_ROUNDINGS = 64  # that values may be off by: those of a narrow distribution far from 0 have few digits
 
 
 class StatisticsAgent(Agent):
@@ -139,11 +140,12 @@ class StatisticsAgent(Agent):
         imputed, mean = self.family.impute(values), self.family.mean(values)
         residual = jnp.abs(self.family.residual(values))
         spread = jnp.max(values, axis=-1) - jnp.min(values, axis=-1)
+        rounding = _ROUNDINGS * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values), axis=-1)
         return {
             "mean_value": jnp.mean(mean),
             "imputed_mean_shift": jnp.mean(imputed.mean() - mean),
             "imputation_residual": jnp.mean(residual),
-            "inconsistent_share": jnp.mean(jnp.max(residual, axis=-1) > 1e-3 * spread),
+            "inconsistent_share": jnp.mean(jnp.max(residual, axis=-1) > 1e-3 * spread + rounding),
             "beyond_support": self._beyond(imputed.push(batch.returns, batch.discounts)),
         }
 

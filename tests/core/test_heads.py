@@ -1,0 +1,252 @@
+"""Heads: whatever a network puts out, the values are statistics of some distribution."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from contracts import random_particles
+from edrl import Expectiles, HuberQuantiles, Particles, Quantiles
+from edrl.core.families import LevelStatistics
+from edrl.core.families.heads import _LEAST, Chords
+
+HEADS: dict[str, LevelStatistics] = {
+    "chords-11": Expectiles(11, head="chords"),
+    "chords-without-mean": Expectiles(4, head="chords"),
+    "chords-low-side": Expectiles((0.05, 0.2, 0.4), head="chords"),
+    "chords-high-side": Expectiles((0.5, 0.9), head="chords"),
+    "atoms-11": Expectiles(11, head="atoms"),
+    "quantiles-uneven": Quantiles((0.01, 0.2, 0.25, 0.9), head="ordered"),
+    "huber-ordered": HuberQuantiles(5, head="ordered"),
+    "huber-atoms": HuberQuantiles(5, head="atoms"),
+}
+every_head = pytest.mark.parametrize("name", HEADS)
+SCALES = (0.0, 1e-3, 1.0, 30.0, 1e4)
+
+
+def raw_outputs(
+    family: LevelStatistics, seed: int, rows: int = 16, dtype: Any = np.float64
+) -> np.ndarray:
+    """Outputs of every size, from zero to what no network should put out."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice(SCALES, size=(rows, family.num_outputs))
+    sizes[: rows // 4] = 1.0
+    return (sizes * rng.normal(size=sizes.shape)).astype(dtype)
+
+
+def rounding(values: np.ndarray) -> np.ndarray:
+    """How far values of this size may be from what they should be."""
+    eps = float(np.finfo(values.dtype).eps)
+    return np.asarray(64 * eps * np.abs(values).max(axis=-1))
+
+
+def infeasible(family: LevelStatistics, values: np.ndarray) -> float:
+    """How far the expected scores are from 0, at least, under any distribution.
+
+    Scores are linear between knots, so all mass may sit on knots, and far out on either side.
+    """
+    knots = family.knots(values)
+    places = values if knots is None else np.asarray(knots)
+    width = max(float(np.ptp(places)), 1e-9)
+    far = 1e4 * width if knots is None else 0.0
+    atoms = np.sort(np.concatenate([places, [places.min() - far, places.max() + far]]))
+    scores = np.asarray(family.score(values, atoms)) / width
+    size, n = scores.shape
+    slack = np.ones((size, 1))
+    found = linprog(
+        np.append(np.zeros(n), 1.0),
+        A_ub=np.block([[scores, -slack], [-scores, -slack]]),
+        b_ub=np.zeros(2 * size),
+        A_eq=np.append(np.ones(n), 0.0)[None],
+        b_eq=[1.0],
+    )
+    assert found.success
+    return float(found.fun)
+
+
+@every_head
+@settings(max_examples=6)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_values_are_in_order_and_finite(name: str, seed: int) -> None:
+    values = np.asarray(HEADS[name].link(raw_outputs(HEADS[name], seed)))
+    assert np.isfinite(values).all()
+    assert (np.diff(values, axis=-1) >= -rounding(values)[:, None]).all()
+
+
+@pytest.mark.parametrize("name", [name for name in HEADS if not name.startswith("huber")])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(max_examples=6)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_imputation_has_nothing_to_repair(name: str, dtype: Any, seed: int) -> None:
+    """Exact imputation gives the values back to rounding: none is inconsistent."""
+    family = HEADS[name]
+    outputs = jnp.asarray(raw_outputs(family, seed, dtype=dtype))
+    values = np.asarray(family.link(outputs))
+    assert values.dtype == dtype
+    residual = np.abs(np.asarray(family.residual(values))).max(axis=-1)
+    spread = np.ptp(values, axis=-1)
+    within = {np.float32: 1e-3, np.float64: 1e-7}[dtype] * spread
+    assert (residual <= within + rounding(values)).all()
+
+
+@pytest.mark.parametrize("name", ["chords-11", "atoms-11", "chords-low-side", "huber-atoms"])
+def test_a_distribution_with_these_statistics_exists(name: str) -> None:
+    """By linear programming, which knows nothing of heads and imputations."""
+    family = HEADS[name]
+    outputs = np.random.default_rng(3).normal(size=(12, family.num_outputs))
+    for values in np.asarray(family.link(outputs)):
+        assert infeasible(family, values) < 1e-6
+
+
+def test_order_alone_does_not_make_huber_quantiles() -> None:
+    """What the head `ordered` cannot promise for them, and `atoms` can."""
+    family = HEADS["huber-ordered"]
+    outputs = 3 * np.random.default_rng(0).normal(size=(12, family.num_outputs))
+    values = np.asarray(family.link(outputs))
+    assert max(infeasible(family, row) for row in values) > 1e-3
+
+
+def test_outputs_of_zero_are_a_uniform_distribution() -> None:
+    grid = Particles(np.linspace(-1, 1, 20_001))
+    for family, within in ((Expectiles(11, head="chords"), 1e-3), (Quantiles(5, head="ordered"), 1e-3)):
+        values = np.asarray(family.link(np.zeros(family.num_outputs)))
+        uniform = np.asarray(family.evaluate(grid))
+        np.testing.assert_allclose(values / values[-1], uniform / uniform[-1], atol=within)
+        assert 0.5 < np.ptp(values) < 1.5
+
+
+def chord_outputs(family: Expectiles, values: np.ndarray) -> np.ndarray:
+    """The raw outputs that give expectiles, by the formulas of Theorem 1 of exact imputation."""
+    taus = np.asarray(family.taus)
+    assert family.mean_at is not None
+    mean = values[:, family.mean_at]
+    x = np.delete(values, family.mean_at, axis=-1) - mean[:, None]
+    ratio = np.delete(taus, family.mean_at)
+    heights = x * ratio / (2 * ratio - 1)
+    slopes = np.diff(heights, axis=-1) / np.diff(x, axis=-1)
+    below = family.mean_at - 1  # the chord that crosses the mean
+    at_mean = heights[:, below] - slopes[:, below] * x[:, below]
+    ends = np.zeros((len(x), 1)), np.ones((len(x), 1))
+    shares = np.diff(np.concatenate([ends[0], slopes, ends[1]], axis=-1), axis=-1)
+    cdf = np.sqrt(ratio) / (np.sqrt(ratio) + np.sqrt(1 - ratio))
+    start = np.diff(np.concatenate([[0], (cdf[1:] + cdf[:-1]) / 2, [1]]))
+    logits = np.log(np.maximum(shares - _LEAST * start, 1e-12)) - np.log(start)
+    scale = np.log(np.expm1(at_mean)) + 2.0
+    return np.column_stack([mean, scale, logits])
+
+
+def test_chords_reach_every_vector_of_expectiles() -> None:
+    """Exactly for distributions with some mass everywhere, nearly for those of a few atoms."""
+    family = HEADS["chords-11"]
+    assert isinstance(family, Expectiles)
+    rng = np.random.default_rng(1)
+    dense = Particles(np.sort(rng.standard_t(4, size=(20, 400)) * rng.uniform(0.1, 9, (20, 1))))
+    values = np.asarray(family.evaluate(dense))
+    found = np.asarray(family.link(chord_outputs(family, values)))
+    np.testing.assert_allclose(found, values, rtol=1e-9, atol=1e-9)
+    few = random_particles(5)
+    values = np.asarray(family.evaluate(few))[:-1]  # the last one is a point mass
+    found = np.asarray(family.link(chord_outputs(family, values)))
+    assert (np.abs(found - values).max(axis=-1) < 0.01 * np.ptp(values, axis=-1)).all()
+
+
+@pytest.mark.parametrize("family", [HEADS["atoms-11"], HEADS["huber-atoms"]], ids=["e", "h"])
+def test_atoms_reach_the_statistics_of_as_many_atoms(family: LevelStatistics) -> None:
+    n, rng = family.size, np.random.default_rng(2)
+    start = np.asarray(family.link(np.zeros(family.num_outputs)))
+    assert np.ptp(start) < 1.5
+    atoms, probs = 3 * rng.normal(size=(20, n)), rng.dirichlet(np.full(n, 2.0), 20)
+    mu = Particles(atoms, probs)
+    from_start = atoms - np.linspace(-1, 1, n) * 4 * np.log1p(np.exp(-2.0))
+    outputs = np.column_stack([mu.mean(), from_start, np.log(probs)])
+    values = np.asarray(family.evaluate(mu))
+    found = np.asarray(family.link(outputs))
+    assert (np.abs(found - values).max(axis=-1) < 0.01 * np.ptp(atoms, axis=-1)).all()
+
+
+@every_head
+def test_gradients_are_those_of_finite_differences(name: str) -> None:
+    family = HEADS[name]
+    rng = np.random.default_rng(4)
+    outputs = jnp.asarray(rng.normal(size=(8, family.num_outputs)))
+    along = jnp.asarray(rng.normal(size=outputs.shape))
+    _, slope = jax.jvp(family.link, (outputs,), (along,))
+    step = 1e-6
+    ahead, behind = family.link(outputs + step * along), family.link(outputs - step * along)
+    np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
+
+
+@every_head
+def test_gradients_of_the_loss_are_finite_and_vanish_at_the_target(name: str) -> None:
+    """Also of extreme outputs in single precision; a target with the values' statistics asks for
+    no change."""
+    family = HEADS[name]
+
+    def loss(outputs: jax.Array, target: Particles) -> jax.Array:
+        return jnp.sum(family.loss_on_outputs(outputs, target))
+
+    extreme = jnp.asarray(raw_outputs(family, 6, dtype=np.float32))
+    target = Particles(jnp.zeros((16, 3), jnp.float32))
+    assert np.isfinite(jax.grad(loss)(extreme, target)).all()
+    if name in ("chords-11", "atoms-11", "chords-low-side"):
+        outputs = jnp.asarray(np.random.default_rng(5).normal(size=(8, family.num_outputs)))
+        own = family.impute(family.link(outputs))
+        elsewhere = Particles(own.atoms + 1, own.probs)
+        assert np.abs(jax.grad(loss)(outputs, own)).max() < 1e-9
+        assert np.abs(jax.grad(loss)(outputs, elsewhere)).max() > 0.1
+
+
+@every_head
+def test_heads_compile_and_map(name: str) -> None:
+    """A family may be an argument of a compiled function: its levels are then traced."""
+    family = HEADS[name]
+    outputs = np.random.default_rng(7).normal(size=(2, 3, family.num_outputs))
+    values = family.link(outputs)
+    assert values.shape == (2, 3, family.size)
+    compiled = jax.jit(lambda family, outputs: family.link(outputs))
+    np.testing.assert_allclose(compiled(family, outputs), values, rtol=1e-12)
+    np.testing.assert_allclose(jax.vmap(jax.vmap(family.link))(outputs), values, rtol=1e-12)
+
+
+def test_the_first_output_is_the_mean() -> None:
+    for name in ("chords-11", "atoms-11", "huber-ordered"):
+        family = HEADS[name]
+        outputs = np.random.default_rng(8).normal(size=(5, family.num_outputs))
+        values = family.link(outputs)
+        mean = jnp.mean(values, axis=-1) if name == "huber-ordered" else family.mean(values)
+        np.testing.assert_allclose(mean, outputs[:, 0], atol=1e-12)
+
+
+def test_a_single_statistic_needs_no_head() -> None:
+    family = Expectiles(1, head="chords")
+    assert family.num_outputs == 1
+    np.testing.assert_array_equal(family.link(np.array([3.0])), [3.0])
+
+
+def test_chords_must_know_their_sides() -> None:
+    def link(taus: jax.Array, mean_at: int | None) -> jax.Array:
+        family = Expectiles(taus, head="chords", mean_at=mean_at)
+        return family.link(jnp.zeros(family.num_outputs))
+
+    taus = jnp.array([0.2, 0.5, 0.7])
+    compiled = jax.jit(link, static_argnums=1)
+    np.testing.assert_allclose(compiled(taus, 1), link(taus, 1))
+    with pytest.raises(ValueError, match="mean_at"):
+        compiled(taus, None)
+    with pytest.raises(ValueError, match="head must be left out here"):
+        Quantiles(3, head=Chords()).link(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "words"),
+    [(Expectiles, "ordered", "chords, atoms"), (Quantiles, "chords", "ordered"),
+     (HuberQuantiles, "chord", "ordered, atoms")],
+)  # fmt: skip
+def test_heads_of_other_statistics_are_refused(kind: Any, head: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"head must be one of {words}, got '{head}'"):
+        kind(5, head=head)
