@@ -113,7 +113,10 @@ def test_order_alone_does_not_make_huber_quantiles() -> None:
 
 def test_outputs_of_zero_are_a_uniform_distribution() -> None:
     grid = Particles(np.linspace(-1, 1, 20_001))
-    for family, within in ((Expectiles(11, head="chords"), 1e-3), (Quantiles(5, head="ordered"), 1e-3)):
+    for family, within in (
+        (Expectiles(11, head="chords"), 1e-3),
+        (Quantiles(5, head="ordered"), 1e-3),
+    ):
         values = np.asarray(family.link(np.zeros(family.num_outputs)))
         uniform = np.asarray(family.evaluate(grid))
         np.testing.assert_allclose(values / values[-1], uniform / uniform[-1], atol=within)

@@ -5,10 +5,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from tests.deep.probes import Probe
 
 from edrl.deep.config import Config, preset
 from edrl.deep.training import train
-from tests.deep.probes import Probe
 
 SMALL = {
     "env": "probe", "network": "mlp", "steps": 1_000, "replay": 1_000, "learn_after": 100, "update_every": 1,

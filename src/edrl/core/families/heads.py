@@ -160,7 +160,9 @@ class WeightedAtoms(Head):
 
 def _split(
     outputs: Float[Array, "*batch outputs"],
-) -> tuple[Float[jax.Array, "*batch 1"], Float[jax.Array, "*batch 1"], Float[jax.Array, "*batch n"]]:
+) -> tuple[
+    Float[jax.Array, "*batch 1"], Float[jax.Array, "*batch 1"], Float[jax.Array, "*batch n"]
+]:
     """A centre, a scale, and what the shape is made of."""
     outputs = jnp.asarray(outputs)
     return outputs[..., :1], jax.nn.softplus(outputs[..., 1:2] + _START), outputs[..., 2:]

@@ -17,7 +17,9 @@ from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, Parameters
 
 _FAR = 1e6  # beyond the returns of every environment
-_ROUNDINGS = 64  # that values may be off by: those of a narrow distribution far from 0 have few digits
+_ROUNDINGS = (
+    64  # that values may be off by: those of a narrow distribution far from 0 have few digits
+)
 
 
 class StatisticsAgent(Agent):
