@@ -30,7 +30,7 @@ PAIRS = {
 """Agents with raw outputs, and the same with heads."""
 ALL = [agent for plain, others in PAIRS.items() for agent in (plain, *others)]
 _ACTIONS, _ROUNDS, _REPEAT = 6, 9, 20
-_UPDATES, _LOTTERIES, _PRIZES, _SEEDS = 2_000, 256, 400, 2
+_UPDATES, _LOTTERIES, _PRIZES, _SEEDS = 1_500, 256, 400, 2
 _SHORT: dict[str, Any] = {"steps": 40_000, "evaluate_every": 20_000, "checkpoint_every": 40_000}
 
 
@@ -195,3 +195,32 @@ def _cartpole(name: str) -> dict[str, float]:
             "within": float(foretold["within"]),
             **_last(trained.out),
         }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The tables of docs/results/heads.md."""
+    parts = {
+        "update": {"times_plain": "cost", "times_plain_least": "least", "times_plain_most": "most"},
+        "lotteries": {
+            "mean": "mean",
+            "statistics": "statistics",
+            "wasserstein_1": "W1",
+            "standard_deviation": "deviation",
+            "crossed": "crossed",
+        },
+        "cartpole": {
+            "score": "score",
+            "expected_by_got": "expected/got",
+            "spread_by_scatter": "spread/scatter",
+            "within": "within",
+            "inconsistent_share": "inconsistent",
+        },
+    }
+    return "\n".join(_part(result[part], columns) for part, columns in parts.items())
+
+
+def _part(rows: dict[str, dict[str, float]], columns: dict[str, str]) -> str:
+    lines = [["agent", *columns.values()], ["---"] * (1 + len(columns))]
+    for agent, row in rows.items():
+        lines.append([f"`{agent}`", *(f"{row[name]:.3g}" for name in columns)])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

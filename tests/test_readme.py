@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.decode import cost_table, decode_table, seed_table
 from benchmarks.full_study import table
+from benchmarks.heads import table as heads_table
 from benchmarks.noise import noise_table
 from benchmarks.random_scores import EPISODES
 from benchmarks.random_scores import scores as random_scores
@@ -174,6 +175,11 @@ def test_decoding_is_as_it_was_measured() -> None:
     page = (ROOT / "docs/decode.md").read_text(encoding="utf-8")
     for made in (decode_table, seed_table, cost_table):
         assert made(result) in page
+
+
+def test_heads_are_as_they_were_measured() -> None:
+    result = json.loads((ROOT / "benchmarks/results/heads.json").read_text())["results"]
+    assert heads_table(result) in (ROOT / "docs/results/heads.md").read_text(encoding="utf-8")
 
 
 RESULTS = sorted(  # a page is written before its study runs, and has no tables until then

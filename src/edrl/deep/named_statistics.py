@@ -6,6 +6,7 @@ from typing import Any
 
 from edrl.core.check import fail
 from edrl.core.families import LevelStatistics
+from edrl.core.families.heads import find_head
 from edrl.core.imputation import ScipyMinimize, ScipyRoot, find_imputation
 from edrl.core.statistics import Imputation, Statistics
 from edrl.deep.objects import load_object
@@ -31,7 +32,8 @@ def with_head(name: str, family: Statistics) -> Statistics:
     if not isinstance(family, LevelStatistics) or not family.own_heads:
         right = f"it must be left out: {type(family).__name__} has no heads to choose from"
         raise fail("head", name, right)
-    return dataclasses.replace(family, head=name)
+    head = find_head(name, family.own_heads, family.size)
+    return dataclasses.replace(family, head=head)
 
 
 def own_statistics(name: str, size: int | None) -> Statistics:
