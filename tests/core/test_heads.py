@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from contracts import random_particles
-from edrl import Expectiles, HuberQuantiles, Particles, Quantiles
+from edrl import Expectiles, HuberQuantiles, Mean, Particles, Quantiles
 from edrl.core.families import LevelStatistics
 from edrl.core.families.heads import _LEAST, Chords
 
@@ -83,8 +83,16 @@ def test_values_are_in_order_and_finite(name: str, seed: int) -> None:
     assert (np.diff(values, axis=-1) >= -rounding(values)[:, None]).all()
 
 
-@pytest.mark.parametrize("name", [name for name in HEADS if not name.startswith("huber")])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("chords-11", np.float64),
+        ("chords-11", np.float32),
+        ("atoms-11", np.float32),
+        ("chords-low-side", np.float32),
+        ("quantiles-uneven", np.float32),
+    ],
+)
 @settings(max_examples=6)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_imputation_has_nothing_to_repair(name: str, dtype: Any, seed: int) -> None:
@@ -99,7 +107,10 @@ def test_imputation_has_nothing_to_repair(name: str, dtype: Any, seed: int) -> N
     assert (residual <= within + rounding(values)).all()
 
 
-@pytest.mark.parametrize("name", ["chords-11", "atoms-11", "chords-low-side", "huber-atoms"])
+@pytest.mark.parametrize(
+    "name",
+    ["chords-11", "chords-without-mean", "chords-low-side", "chords-high-side", "atoms-11", "huber-atoms"],
+)  # fmt: skip
 def test_a_distribution_with_these_statistics_exists(name: str) -> None:
     """By linear programming, which knows nothing of heads and imputations."""
     family = HEADS[name]
@@ -210,6 +221,22 @@ def test_a_target_with_the_same_statistics_asks_for_no_change(name: str) -> None
 
     assert np.abs(gradient(0.0)).max() < 1e-9
     assert np.abs(gradient(1.0)).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["chords-11", "atoms-11"])
+def test_the_mean_learns_as_that_of_dqn(name: str) -> None:
+    """The gradient of the first output is that of a single expectile, whatever the shape is."""
+    family = HEADS[name]
+    outputs = jnp.asarray(usual_outputs(family, 9))
+    target = Particles(np.random.default_rng(9).normal(size=(ROWS, 3)))
+    loss, gradient = jax.value_and_grad(
+        lambda outputs: jnp.sum(family.loss_on_outputs(outputs, target)) / family.size
+    )(outputs)
+    of_dqn = jax.grad(lambda mean: jnp.sum(Mean().loss(mean, target)))(outputs[:, :1])
+    np.testing.assert_allclose(gradient[:, :1], of_dqn, atol=1e-9)
+    assert loss * family.size == pytest.approx(
+        float(jnp.sum(family.loss(family.link(outputs), target)))
+    )
 
 
 @one_of_each

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -31,8 +32,10 @@ from edrl.core.jit import jit
 from edrl.core.particles import Particles, check_samples
 from edrl.core.statistics import Imputation, Statistics, expect_with_score
 from edrl.core.types import (
+    Array,
     BroadcastAtoms,
     BroadcastValues,
+    Float,
     Numbers,
     NumbersLike,
     Scores,
@@ -199,6 +202,23 @@ class Expectiles(LevelStatistics):
         taus = column(self.taus, error.dtype)
         losses = jnp.where(error > 0, taus, 1 - taus) * error**2
         return expect_with_score(values, target, losses, self.score(values, target.atoms))
+
+    def loss_on_outputs(
+        self, outputs: Float[Array, "*#batch outputs"], target: Particles
+    ) -> Numbers:
+        """The loss, of which a head's mean learns from its own part alone.
+
+        Such a mean moves all values. If it followed all their losses, an error of the shape would
+        become one of the mean. So the others see it fixed, and its own counts K times instead: it
+        learns as DQN's does.
+        """
+        values = self.link(outputs)
+        if self.head is None or self.mean_at is None:
+            return self.loss(values, target)
+        mean = values[..., self.mean_at, None]
+        moved = mean - jax.lax.stop_gradient(mean)  # 0, with a gradient
+        alone = self.size * (jnp.arange(self.size) == self.mean_at)
+        return self.loss(values - moved + alone * moved, target)
 
     @jit
     def mean(self, values: ValuesLike) -> Numbers:
