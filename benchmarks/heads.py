@@ -101,7 +101,8 @@ def _prizes(places: np.ndarray, levels: np.ndarray) -> np.ndarray:
     where, kind = places[:, :1], places[:, 1:]
     tail, two = -np.log1p(-levels) - 1, np.where(levels < 0.3, -2.0, 6 / 7)
     share = 1 / (1 + np.exp(-3 * kind))
-    return 2 * np.sin(2 * where) + (0.05 + np.abs(kind)) * (share * tail + (1 - share) * two)
+    around = share * tail + (1 - share) * two
+    return np.asarray(2 * np.sin(2 * where) + (0.05 + np.abs(kind)) * around)
 
 
 def _lotteries(name: str) -> dict[str, float]:
