@@ -11,33 +11,24 @@ from edrl.deep.config import Config, preset
 from edrl.deep.training import train
 
 SMALL = {
-    "env": "probe", "network": "mlp", "steps": 1_000, "replay": 1_000, "learn_after": 100, "update_every": 1,
+    "env": "probe", "network": "mlp", "steps": 700, "replay": 1_000, "learn_after": 100, "update_every": 1,
     "target_every": 25, "batch": 16, "gamma": 0.5, "learning_rate": 2e-3, "adam_epsilon": 1e-8,
-    "epsilon": (1.0, 1.0), "evaluate_every": 0, "log_every": 250, "checkpoint_every": 1_000,
+    "epsilon": (1.0, 1.0), "evaluate_every": 0, "log_every": 200, "checkpoint_every": 700,
 }  # fmt: skip
-EXPECTED = {
-    "delayed": np.array([[np.nan, np.nan], [0.5, 0.5], [1, 1]]),
-    "both": np.array([[1, 0], [np.nan, np.nan], [0, 1]]),
-}
+EXPECTED = np.array([[1, 0], [np.nan, np.nan], [0, 1]])
 
 
 @pytest.mark.parametrize(
-    ("agent", "kind"),
-    [
-        ("er-dqn[head=chords,size=5]", "delayed"),
-        ("er-dqn[head=chords,size=5]", "both"),
-        ("er-dqn[head=atoms,size=5]", "both"),
-        ("qr-dqn[head=ordered,size=5]", "both"),
-        ("qr-dqn[head=atoms,size=5]", "both"),
-    ],
+    "agent",
+    ["er-dqn[head=chords,size=5]", "er-dqn[head=atoms,size=5]", "qr-dqn[head=ordered,size=5]"],
 )
-def test_heads_solve_probes(agent: str, kind: str, tmp_path: Path) -> None:
+def test_heads_solve_a_probe(agent: str, tmp_path: Path) -> None:
     """Expected returns within 0.1; no output of ER-DQN is inconsistent at any time."""
-    run = train(Config(agent=agent, **SMALL), tmp_path / "run", env=Probe(kind))
+    run = train(Config(agent=agent, **SMALL), tmp_path / "run", env=Probe("both"))
     observations = np.array([[-1.0], [0.0], [1.0]], np.float32)
     parameters = run.state.learner.online
     means = np.asarray(run.agent.action_values(parameters, observations, jax.random.key(0)))
-    assert np.nanmax(np.abs(means - EXPECTED[kind])) < 0.1, means
+    assert np.nanmax(np.abs(means - EXPECTED)) < 0.1, means
     if agent.startswith("er-dqn"):
         metrics = np.genfromtxt(run.out / "metrics.csv", delimiter=",", names=True)
         assert len(metrics) > 2
