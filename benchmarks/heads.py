@@ -217,7 +217,9 @@ def table(result: dict[str, Any]) -> str:
             "inconsistent_share": "inconsistent",
         },
     }
-    return "\n".join(_part(result[part], columns) for part, columns in parts.items())
+    return "\n".join(
+        _part(result[part], columns) for part, columns in parts.items() if part in result
+    )
 
 
 def _part(rows: dict[str, dict[str, float]], columns: dict[str, str]) -> str:
