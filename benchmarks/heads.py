@@ -207,7 +207,7 @@ def table(result: dict[str, Any]) -> str:
             "statistics": "statistics",
             "wasserstein_1": "W1",
             "standard_deviation": "deviation",
-            "crossed": "crossed",
+            "inconsistent_share": "inconsistent",
         },
         "cartpole": {
             "score": "score",
