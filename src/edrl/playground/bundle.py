@@ -20,7 +20,7 @@ def bundle(start: str) -> str:
     _collect(start, sources)
     order = TopologicalSorter({path: imports(path, text) for path, text in sources.items()})
     parts = [_wrapped(path, sources[path]) for path in order.static_order()]
-    return '"use strict";\nconst modules = {};\n' + "\n".join(parts)
+    return "const modules = {};\n" + "\n".join(parts)
 
 
 def imports(path: str, text: str) -> list[str]:

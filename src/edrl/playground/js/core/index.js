@@ -13,8 +13,9 @@ import * as network from "./network.js";
 import * as particles from "./particles.js";
 import * as truth from "./truth.js";
 import * as witness from "./witness.js";
+import * as world from "./world.js";
 
 export const core = {
   arrays, bands, breakout, decode, exact, families, levels, linalg, mdp, network, particles, truth,
-  witness,
+  witness, world,
 };

@@ -5,6 +5,7 @@ import { nonnegativeLeastSquares } from "./linalg.js";
 import { mixture, push } from "./particles.js";
 
 const SHARED = 0.01; // of the gap: so much the statistics may differ before the backup
+const ROOM = 0.02; // the mass by which a level is passed at its quantile, so that rounding is none
 
 const distance = (one, other) => max(one.map((v, k) => Math.abs(v - other[k])));
 
@@ -27,21 +28,36 @@ export const lookAtPair = (family, mu, nu, how) => {
 /** Numbers c_k(z) with E[c_k(Z)] = 0 if and only if Z has the given values of the statistics. */
 const conditions = (family, values, z) => {
   if (family.kind === "quantiles") {
-    // The quantile is at the value if enough mass lies up to it.
-    return values.map((v, k) => Number(z <= v + 1e-12) - family.taus[k]);
+    // The quantile is at the value if the level is passed there, and not before.
+    return values.map((v, k) => Number(z <= v + 1e-12) - family.taus[k] - ROOM);
   }
   if (family.kind === "moments") return values.map((v, k) => z ** (k + 1) - v);
   return family.score(values, z);
+};
+
+/** Atoms of which the nearest to each value is moved onto it: quantiles are atoms. */
+const withAtomsAt = (atoms, values) => {
+  const moved = [...atoms];
+  const free = new Set(range(atoms.length));
+  for (const v of new Set(values)) {
+    const nearest = [...free].reduce((best, i) =>
+      (best === null || Math.abs(atoms[i] - v) < Math.abs(atoms[best] - v) ? i : best), null);
+    if (nearest === null) break;
+    moved[nearest] = v;
+    free.delete(nearest);
+  }
+  return moved;
 };
 
 /** nu with the weights that are nearest to its own among those that give it mu's statistics, or as
  * near as its atoms allow. */
 export const snapped = (family, mu, nu) => {
   const values = family.evaluate(mu);
-  const columns = nu.atoms.map((z) => conditions(family, values, z));
+  const atoms = family.kind === "quantiles" ? withAtomsAt(nu.atoms, values) : nu.atoms;
+  const columns = atoms.map((z) => conditions(family, values, z));
   const sizes = values.map((_, k) => max(columns.map((column) => Math.abs(column[k]))) || 1);
   const strong = 1e4;
-  const n = nu.atoms.length;
+  const n = atoms.length;
   const matrix = columns.map((column, j) => [
     ...column.map((c, k) => (strong * c) / sizes[k]),
     strong,
@@ -50,5 +66,5 @@ export const snapped = (family, mu, nu) => {
   const right = [...full(values.length, 0), strong, ...nu.probs];
   const found = nonnegativeLeastSquares(matrix, right);
   const total = sum(found);
-  return { atoms: nu.atoms, probs: found.map((p) => p / total) };
+  return { atoms, probs: found.map((p) => p / total) };
 };

@@ -24,9 +24,9 @@ const fill = (element, attributes, children) => {
 /** A number for people: four digits at most. */
 export const show = (v, digits = 3) => {
   if (!Number.isFinite(v)) return "–";
-  const text = Math.abs(v) >= 1e4 || (v !== 0 && Math.abs(v) < 1e-3)
-    ? v.toExponential(1) : v.toFixed(digits);
-  return text.replace("-", "\u2212");
+  const size = Math.abs(v);
+  const text = size >= 1e4 || (size > 1e-9 && size < 1e-3) ? v.toExponential(1) : v.toFixed(digits);
+  return (Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212"));
 };
 
 export const round = (v, digits = 3) => Number(v.toFixed(digits));

@@ -24,6 +24,13 @@ const ticks = (low, high, most) => {
 
 const tickText = (v) => String(v).replace("-", "\u2212");
 
+/** Let an element have all that a pointer does until it is lifted. */
+export const capture = (element, event) => {
+  try {
+    element.setPointerCapture(event.pointerId);
+  } catch { /* a pointer that is gone already */ }
+};
+
 /** A plot that draws itself anew when its size changes. */
 export const makePlot = (container, { height = 200, label, title = "" }) => {
   const content = svg("g");
@@ -49,9 +56,9 @@ class Plot {
     this.painter = () => {};
   }
 
-  /** The ranges of both axes; `axes` says which are drawn. */
-  range(x, y, { yTicks = true } = {}) {
-    this.ends = { x, y, yTicks };
+  /** The ranges of both axes. `names` stand at 0, 1, ... of the x axis in place of numbers. */
+  range(x, y, { yTicks = true, names = null } = {}) {
+    this.ends = { x, y, yTicks, names };
     return this;
   }
 
@@ -97,13 +104,15 @@ class Plot {
   }
 
   axes() {
-    const { x, y, yTicks } = this.ends;
+    const { x, y, yTicks, names } = this.ends;
     const [left, right] = [this.left, this.width - RIGHT];
     const bottom = this.height - BOTTOM;
-    for (const v of ticks(...x, clip(Math.floor(this.width / 70), 3, 10))) {
+    const places = names?.map((_, i) => i) ?? ticks(...x, clip(Math.floor(this.width / 70), 3, 10));
+    for (const v of places) {
       const at = this.x(v).toFixed(1);
-      this.parts.push(`<path class="grid" d="M${at} ${TOP}V${bottom}"/>`);
-      this.parts.push(`<text x="${at}" y="${bottom + 16}" text-anchor="middle">${tickText(v)}</text>`);
+      const text = names ? names[v] : tickText(v);
+      if (!names) this.parts.push(`<path class="grid" d="M${at} ${TOP}V${bottom}"/>`);
+      this.parts.push(`<text x="${at}" y="${bottom + 16}" text-anchor="middle">${text}</text>`);
     }
     if (yTicks) {
       for (const v of ticks(...y, clip(Math.floor(this.height / 45), 2, 5))) {
@@ -193,19 +202,19 @@ class Plot {
   addGrip(i) {
     const grip = svg("g", { class: "handle", tabindex: 0, role: "slider" },
       svg("circle", { class: "reach", r: 17 }), svg("circle", { class: "grip", r: 7 }));
-    const follow = (event) => {
-      if (!grip.hasPointerCapture?.(event.pointerId) && event.type === "pointermove") return;
-      event.preventDefault();
-      this.moveTo(i, ...this.inverse(event.clientX, event.clientY));
-    };
+    let held = false;
     grip.addEventListener("pointerdown", (event) => {
-      try {
-        grip.setPointerCapture(event.pointerId);
-      } catch { /* a pointer that is gone already */ }
+      held = true;
+      capture(grip, event);
       grip.focus({ preventScroll: true });
       event.preventDefault();
     });
-    grip.addEventListener("pointermove", follow);
+    grip.addEventListener("pointermove", (event) => {
+      if (held) this.moveTo(i, ...this.inverse(event.clientX, event.clientY));
+    });
+    for (const end of ["pointerup", "pointercancel"]) {
+      grip.addEventListener(end, () => { held = false; });
+    }
     grip.addEventListener("keydown", (event) => this.key(i, event));
     this.grips.push(grip);
     this.front.append(grip);
