@@ -13,7 +13,7 @@ from tests.playground.browser import look, needs_browser
 from edrl import Categorical, Expectiles, HuberQuantiles, Particles, Quantiles, Statistics, metrics
 from edrl.core.risk import CVaR
 from edrl.playground.bundle import bundle
-from edrl.tabular import MDP, imputed_backup, solve_moments
+from edrl.tabular import MDP, imputed_backup, return_distributions, solve_moments
 
 _ALMOST = 1e-12
 _MOST_ATOMS = 12
@@ -50,6 +50,7 @@ const operations = {
     return values;
   },
   means: ({ mdp }) => core.mdp.expectedReturns(mdp),
+  band: ({ of, values, points }) => core.bands.fittingBand(family(of), values, points),
   truth: ({ mdp, sweeps, points }) => {
     let truth = core.truth.startOfTruth(mdp);
     for (let i = 0; i < sweeps; i += 1) truth = core.truth.tightenTruth(mdp, truth);
@@ -220,3 +221,56 @@ def test_a_thousand_inputs_have_the_same_answers(tmp_path: Path) -> None:
     worst = sorted(zip(errors, range(len(cases)), strict=True))[-5:]
     shown = [(error, cases[i], answers[i]) for error, i in worst]
     assert max(errors) <= _ALMOST, shown
+
+
+def others_that_fit() -> Iterator[tuple[dict[str, Any], np.ndarray, list[Particles]]]:
+    """Families and values, each with distributions that have them."""
+    rng = np.random.default_rng(1)
+    mu = Particles(rng.normal(size=9), rng.dirichlet(np.ones(9)))
+    for name in ("expectiles uneven", "quantiles", "categorical"):
+        of, family = families()[name]
+        values = np.asarray(family.evaluate(mu))
+        fitting = [mu, family.impute(values)]
+        if of["kind"] == "expectiles":
+            rules = ("exact-midpoint", "exact-knots", "exact-spline")
+            fitting += [Expectiles(of["taus"], imputation=rule).impute(values) for rule in rules]
+        yield of, values, fitting
+
+
+@needs_browser
+def test_bands_hold_and_newtons_method_agrees(tmp_path: Path) -> None:
+    """All that fits lies in the band, the truth lies in its own, and Huber quantiles are met."""
+    points = np.linspace(-3, 3, 201)
+    inside = list(others_that_fit())
+    cases: list[Case] = []
+    for of, values, _ in inside:
+        cases.append(
+            ("band", {"of": of, "values": values.tolist(), "points": points.tolist()}, None)
+        )
+    mdp, same = random_mdp(np.random.default_rng(3))
+    cases.append(("truth", {"mdp": same, "sweeps": 60, "points": points.tolist()}, None))
+    of, huber = families()["huber"]
+    mu = distributions(np.random.default_rng(5), 48)
+    smooth = Particles(np.asarray(mu.atoms).reshape(4, -1), np.asarray(mu.probs).reshape(4, -1) / 12)
+    asked = np.asarray(huber.evaluate(smooth))
+    cases += [("impute", {"of": of, "values": row}, None) for row in asked.tolist()]
+    answers = in_javascript(cases, tmp_path)
+
+    for (_, _, fitting), band in zip(inside, answers, strict=False):
+        low, high = np.transpose(band)
+        assert np.mean(high - low) < 0.5  # it says something
+        for one in fitting:
+            # At an atom, F is its limit from the right, and the band holds its limit from the left.
+            level = np.asarray(one.cdf(points))
+            assert (level >= low - 1e-9).all()
+            assert (level <= high + 1e-9).all()
+    truth = return_distributions(mdp, np.zeros(6, int), atoms=256).particles[:, 0]
+    for x, band in enumerate(answers[len(inside)][:5]):
+        level = np.asarray(truth[x].cdf(points))
+        slack = 0.02  # the other truth has an error, too
+        assert (level >= np.array(band["low"]) - slack).all()
+        assert (level <= np.array(band["high"]) + slack).all()
+        assert np.mean(np.array(band["high"]) - band["low"]) < 0.25
+    for row, found in zip(asked, answers[len(inside) + 1 :], strict=True):
+        again = np.asarray(huber.evaluate(Particles(np.array(found["atoms"]), np.array(found["probs"]))))
+        np.testing.assert_allclose(again, row, atol=1e-6 * np.abs(row).max())

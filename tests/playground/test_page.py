@@ -1,6 +1,7 @@
 """The playground in a real browser: every toy is operated, and its Python code gives its numbers."""
 
 import json
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from tests.playground.browser import look, needs_browser
 
+from edrl import cli
 from edrl.playground.page import render, write
 
 TOYS = ("imputation", "backup", "grid", "witness", "control", "minatar", "decode")
@@ -80,6 +82,18 @@ def test_a_page_of_others_is_not_overwritten(tmp_path: Path) -> None:
         write(out)
     with pytest.raises(ValueError, match="must be a file"):
         write(tmp_path)
+
+
+def test_the_command_writes_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "toys.html"
+    monkeypatch.setattr(sys, "argv", ["edrl", "playground", "--out", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert out.read_text(encoding="utf-8") == render()
+    assert "toys.html" in capsys.readouterr().out.replace("\n", "")
 
 
 @needs_browser

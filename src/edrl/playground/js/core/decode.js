@@ -3,8 +3,8 @@
 import { dot, full, linspace, max, min, sum } from "./arrays.js";
 import { nonnegativeLeastSquares } from "./linalg.js";
 
-const TOTAL = 1e3; // the weight of the condition that probabilities sum to 1
-const CURVATURE = 1e-2; // the weight of a smooth result, beside that of the conditions
+const TOTAL = 10; // the weight of the condition that probabilities sum to 1
+const CURVATURE = 0.05; // the weight of a smooth result, beside that of the conditions
 
 /** The grid of the estimate. */
 export const decodingGrid = (values, support, n = 61) => {

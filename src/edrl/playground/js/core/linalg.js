@@ -64,7 +64,7 @@ export const nonnegativeLeastSquares = (columns, b) => {
   const n = columns.length;
   const gram = columns.map((one) => columns.map((other) => dot(one, other)));
   const right = columns.map((column) => dot(column, b));
-  const tolerance = 1e-12 * Math.max(...right.map(Math.abs), 1e-300);
+  const tolerance = 1e-14 * Math.max(...right.map(Math.abs), 1e-300);
   let x = full(n, 0);
   const free = full(n, false);
   for (let round = 0; round < 10 * n; round += 1) {

@@ -21,11 +21,20 @@ const show = () => {
   const { toy: id, given } = readHash(location.hash);
   const toy = TOYS.find((one) => one.id === id) ?? TOYS[0];
   current?.leave();
-  for (const link of document.querySelectorAll("nav a")) {
-    link.toggleAttribute("aria-current", link.dataset.toy === toy.id);
-  }
+  markInNavigation(toy.id);
   current = enter(toy, withGiven(toy.defaults, given));
   document.title = `edrl: playground, ${toy.name}`;
+};
+
+/** Mark the link to a toy, and bring it into view where links are wider than the screen. */
+const markInNavigation = (id) => {
+  const nav = document.querySelector("nav");
+  for (const link of nav.querySelectorAll("a")) {
+    const isCurrent = link.dataset.toy === id;
+    link.toggleAttribute("aria-current", isCurrent);
+    const middle = link.offsetLeft - nav.offsetLeft + link.offsetWidth / 2;
+    if (isCurrent) nav.scrollLeft = middle - nav.clientWidth / 2;
+  }
 };
 
 /** Build a toy, and keep its address and its code up to date. */

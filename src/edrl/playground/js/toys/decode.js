@@ -169,9 +169,9 @@ error = grid - values[:, None]
 side = np.where(error > 0, taus[:, None], 1 - taus[:, None])
 ${this.state.kind === "expectiles" ? "scores = -2 * side * error" : `scores = np.where(error > 0, -side, np.where(error < 0, side, -side))`}
 scores /= np.abs(scores).max(axis=1, keepdims=True)
-curvature = 0.01 * np.diff(np.eye(len(grid)), 2, axis=0)
-rows = np.vstack([scores, np.full(len(grid), 1e3), curvature])
-right = np.concatenate([np.zeros(len(values)), [1e3], np.zeros(len(curvature))])
+curvature = 0.05 * np.diff(np.eye(len(grid)), 2, axis=0)
+rows = np.vstack([scores, np.full(len(grid), 10.0), curvature])
+right = np.concatenate([np.zeros(len(values)), [10.0], np.zeros(len(curvature))])
 found, _ = nnls(rows, right)
 probs = found / found.sum()
 answer = np.concatenate([exact.atoms, exact.probs, probs])

@@ -21,6 +21,13 @@ const NAMES = { [FREE]: "free", [WALL]: "wall", "+": "goal", "-": "pit", "?": "c
 const SIGNS = { r: "→", l: "←", u: "↑", d: "↓" };
 const TRUTH_SWEEPS = 160;
 const MOST_SWEEPS = 120;
+const BUDGET = 6; // milliseconds of a frame
+
+/** Do something some times, but at least once, and no longer than a frame has room for. */
+const withinBudget = (times, action) => {
+  const begin = performance.now();
+  for (let i = 0; i < times && (i === 0 || performance.now() - begin < BUDGET); i += 1) action();
+};
 const rowsOf = (text) => text.split("/").filter(Boolean);
 
 export const gridToy = {
@@ -179,13 +186,11 @@ class World {
     const { state } = this;
     let news = false;
     if (this.truth.sweeps < TRUTH_SWEEPS) {
-      for (let i = 0; i < 4; i += 1) this.truth = tightenTruth(this.mdp, this.truth);
+      withinBudget(4, () => { this.truth = tightenTruth(this.mdp, this.truth); });
       news = true;
     }
     if (this.running) {
-      const begin = performance.now();
-      const times = state.how === "dp" ? 1 : 20;
-      for (let i = 0; i < times && performance.now() - begin < 10; i += 1) this.sweep();
+      withinBudget(state.how === "dp" ? 1 : 20, () => this.sweep());
       this.record();
       if (state.how === "dp" && state.sweeps >= MOST_SWEEPS) this.run(false);
       news = true;
