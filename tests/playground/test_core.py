@@ -251,7 +251,9 @@ def test_bands_hold_and_newtons_method_agrees(tmp_path: Path) -> None:
     cases.append(("truth", {"mdp": same, "sweeps": 60, "points": points.tolist()}, None))
     of, huber = families()["huber"]
     mu = distributions(np.random.default_rng(5), 48)
-    smooth = Particles(np.asarray(mu.atoms).reshape(4, -1), np.asarray(mu.probs).reshape(4, -1) / 12)
+    smooth = Particles(
+        np.asarray(mu.atoms).reshape(4, -1), np.asarray(mu.probs).reshape(4, -1) / 12
+    )
     asked = np.asarray(huber.evaluate(smooth))
     cases += [("impute", {"of": of, "values": row}, None) for row in asked.tolist()]
     answers = in_javascript(cases, tmp_path)
@@ -272,5 +274,7 @@ def test_bands_hold_and_newtons_method_agrees(tmp_path: Path) -> None:
         assert (level <= np.array(band["high"]) + slack).all()
         assert np.mean(np.array(band["high"]) - band["low"]) < 0.25
     for row, found in zip(asked, answers[len(inside) + 1 :], strict=True):
-        again = np.asarray(huber.evaluate(Particles(np.array(found["atoms"]), np.array(found["probs"]))))
+        again = np.asarray(
+            huber.evaluate(Particles(np.array(found["atoms"]), np.array(found["probs"])))
+        )
         np.testing.assert_allclose(again, row, atol=1e-6 * np.abs(row).max())

@@ -141,7 +141,7 @@ def test_statistics_can_be_dragged_and_moved_by_keys(operated: Any) -> None:
 def test_naive_statistics_collapse_and_imputed_ones_do_not(operated: Any) -> None:
     values = np.reshape(operated["backup"]["shown"], (2, -1))
     spread = values.max(axis=1) - values.min(axis=1)
-    assert spread[1] < 0.6 * spread[0]
+    assert spread[1] < 0.75 * spread[0]
     assert "After 6 backups" in operated["backup"]["message"]
 
 
@@ -160,7 +160,9 @@ def test_matching_and_the_librarys_own_witnesses(operated: Any) -> None:
     """All but moments have a witness, and the page finds the gap that the library found."""
     found = operated["witness"]
     assert found["matched"] < 1e-6
-    kept = json.loads((Path(__file__).parents[2] / "src/edrl/playground/data/witnesses.json").read_text())
+    kept = json.loads(
+        (Path(__file__).parents[2] / "src/edrl/playground/data/witnesses.json").read_text()
+    )
     for kind, one in found["own"].items():
         if kind == "moments":
             assert kept[kind] is None

@@ -26,7 +26,7 @@ def bundle(start: str) -> str:
 def imports(path: str, text: str) -> list[str]:
     """The modules that a module imports, as paths below `js`."""
     given = [match[2] for pattern in (_NAMES, _ALL) for match in pattern.finditer(text)]
-    return [_resolved(path, relative) for relative in given]
+    return [resolved(path, relative) for relative in given]
 
 
 def read(path: str) -> str:
@@ -45,7 +45,7 @@ def _collect(path: str, sources: dict[str, str]) -> None:
         _collect(other, sources)
 
 
-def _resolved(path: str, relative: str) -> str:
+def resolved(path: str, relative: str) -> str:
     """`./x.js` or `../y/x.js`, seen from a module."""
     parts = path.split("/")[:-1]
     for part in relative.split("/"):
@@ -61,10 +61,10 @@ def _wrapped(path: str, text: str) -> str:
 
     def of_names(match: re.Match[str]) -> str:
         names = match[1].replace(" as ", ": ")
-        return f'const {{{names}}} = modules["{_resolved(path, match[2])}"];'
+        return f'const {{{names}}} = modules["{resolved(path, match[2])}"];'
 
     def of_all(match: re.Match[str]) -> str:
-        return f'const {match[1]} = modules["{_resolved(path, match[2])}"];'
+        return f'const {match[1]} = modules["{resolved(path, match[2])}"];'
 
     exported = ", ".join(match[2] for match in _EXPORT.finditer(text))
     body = _ALL.sub(of_all, _NAMES.sub(of_names, text))

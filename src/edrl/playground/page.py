@@ -14,7 +14,9 @@ _ABOUT = (
     " shows the Python code. What you set is in the address, so a link restores it."
 )
 _DATA = ("agent", "witnesses")  # files of JSON in `data`
-_NO_NETWORK = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_NO_NETWORK = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+)
 
 
 def render() -> str:

@@ -4,6 +4,7 @@ Weights become whole numbers of a byte, with a scale for each output of a layer.
 """
 
 import base64
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -12,32 +13,35 @@ from typing import TypeAlias
 import numpy as np
 
 from edrl.core.check import fail
+from edrl.core.families import Expectiles
 from edrl.deep.agents.statistics_agent import StatisticsAgent
+from edrl.deep.config import Config, preset
 from edrl.deep.trained import Trained, load
 
 DATA = Path(__file__).parent / "data"
 _MOST = 127
+_WATCHED = ("evaluate_every", "checkpoint_every", "log_every")  # change nothing that is learnt
 
 SavedLayer: TypeAlias = dict[str, str | list[float]]
 
 
 def saved_agent(trained: Trained, run: Path) -> dict[str, object]:
     """An agent as the page reads it, with the settings and the commit of its run."""
-    agent = trained.agent
-    if not isinstance(agent, StatisticsAgent) or agent.network.convolutions[0].kernel != 3:
+    agent, config = trained.agent, trained.config
+    if not isinstance(agent, StatisticsAgent) or config.network != "minatar":
         raise fail("run", str(run), "it must be of a StatisticsAgent with the network minatar")
-    config = trained.config
+    if not isinstance(agent.family, Expectiles):
+        raise fail("run", str(run), "its statistics must be expectiles, as er-dqn's are")
     provenance = json.loads((run / "provenance.json").read_text())[0]
     evaluation = (run / "evaluations.csv").read_text().splitlines()
     score = dict(zip(evaluation[0].split(","), evaluation[-1].split(","), strict=True))
-    settings = f"--preset parallel --agent {config.agent} --env {config.env}"
     return {
-        "command": f"edrl train {settings} --seed {config.seed} --steps {config.steps}",
+        "command": command_of(config),
         "commit": provenance["commit"],
         "score": float(score["mean"]),
         "episodes": int(score["episodes"]),
         "steps": trained.step,
-        "taus": np.asarray(agent.family.taus).tolist(),  # type: ignore[attr-defined]
+        "taus": np.asarray(agent.family.taus).tolist(),
         "actions": agent.network.num_actions,
         "outputs": agent.network.num_outputs,
         "layers": [
@@ -45,6 +49,17 @@ def saved_agent(trained: Trained, run: Path) -> dict[str, object]:
             for depth, layer in enumerate(trained.parameters)
         ],
     }
+
+
+def command_of(config: Config) -> str:
+    """The command that trains so: the preset, and what differs from it but for what is watched."""
+    usual = preset("parallel", agent=config.agent, env=config.env)
+    words = ["edrl train --preset parallel", f"--agent {config.agent}", f"--env {config.env}"]
+    for field in dataclasses.fields(config):
+        name, value = field.name, getattr(config, field.name)
+        if value != getattr(usual, name) and name not in _WATCHED:
+            words.append(f"--{name.replace('_', '-')} {value}")
+    return " ".join(words)
 
 
 def saved_layer(layer: dict[str, np.ndarray], *, by_filter: bool) -> SavedLayer:

@@ -3,11 +3,11 @@
 import { countUpTo, cummax, diff } from "./arrays.js";
 import { explainExpectiles } from "./exact_imputation.js";
 
-/** Bounds of P and of its slope F at points, for every convex P through knots.
+/** Bounds of the slope F at points, for every convex function P through knots.
  *
- * `slopes` are those of the chords, with what F may be before and after all knots: 0 and 1. Before
- * the first knot P is at least 0, and after the last at least x - mean: they are `tails` [p, q], the
- * heights of the outermost knots over these lines.
+ * `slopes` are those of the chords, with 0 before and 1 after them. P is at least 0 before the
+ * first knot and at least x - mean after the last: `tails` are the heights of these knots over both
+ * lines.
  */
 const convexBand = (knots, heights, slopes, tails, points) => {
   const n = knots.length;
@@ -22,10 +22,11 @@ const convexBand = (knots, heights, slopes, tails, points) => {
       return [Math.max(slopes[n - 1], least), 1];
     }
     const [from, to] = [x - knots[i - 1], knots[i] - x];
-    const [before, after] = [slopes[i - 1], slopes[i + 1]];
+    const [before, own, after] = slopes.slice(i - 1, i + 2);
     const least = from > 0 ? (heights[i] - after * to - heights[i - 1]) / from : before;
     const most = (heights[i] - heights[i - 1] - before * from) / to;
-    return [Math.max(before, least), Math.min(after, most)];
+    // The chord's own slope is always possible, whatever rounding does next to a knot.
+    return [Math.max(before, Math.min(least, own)), Math.min(after, Math.max(most, own))];
   });
 };
 

@@ -3,8 +3,9 @@
 // where score is the derivative of the loss in each value, for one outcome z. A gradient step of
 // temporal-difference learning follows from it.
 
-import { clip, cumsum, cumsumFromEnd, diff, full, max, sum, sortedCopy } from "./arrays.js";
-import { countUpTo } from "./arrays.js";
+import {
+  clip, countUpTo, cumsum, cumsumFromEnd, diff, full, max, sortedCopy, sum,
+} from "./arrays.js";
 import { balancePoint } from "./balance.js";
 import { imputeExpectiles, placeOfHalf } from "./exact_imputation.js";
 import { maximumEntropy } from "./maximum_entropy.js";

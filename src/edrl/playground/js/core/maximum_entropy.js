@@ -1,8 +1,9 @@
 // Imputation for any family with scores: the distribution of largest entropy on a grid that has the
 // given statistics. The same problem and the same steps as edrl.MaximumEntropy in float64.
 
-import { EPS, argmax, clip, dot, full, geomspace, linspace, max, min, range } from "./arrays.js";
-import { sortedCopy } from "./arrays.js";
+import {
+  EPS, argmax, clip, dot, full, geomspace, linspace, max, min, range, sortedCopy,
+} from "./arrays.js";
 import { cholesky, choleskySolve } from "./linalg.js";
 
 const GRID = 64;

@@ -5,7 +5,6 @@ import { nonnegativeLeastSquares } from "./linalg.js";
 import { mixture, push } from "./particles.js";
 
 const SHARED = 0.01; // of the gap: so much the statistics may differ before the backup
-const ROOM = 0.02; // the mass by which a level is passed at its quantile, so that rounding is none
 
 const distance = (one, other) => max(one.map((v, k) => Math.abs(v - other[k])));
 
@@ -28,8 +27,8 @@ export const lookAtPair = (family, mu, nu, how) => {
 /** Numbers c_k(z) with E[c_k(Z)] = 0 if and only if Z has the given values of the statistics. */
 const conditions = (family, values, z) => {
   if (family.kind === "quantiles") {
-    // The quantile is at the value if the level is passed there, and not before.
-    return values.map((v, k) => Number(z <= v + 1e-12) - family.taus[k] - ROOM);
+    // Enough, though not needed: the level is in the middle of the jump at its quantile.
+    return values.map((v, k) => (z < v ? 1 : z === v ? 0.5 : 0) - family.taus[k]);
   }
   if (family.kind === "moments") return values.map((v, k) => z ** (k + 1) - v);
   return family.score(values, z);

@@ -17,6 +17,10 @@ export const ALGORITHMS = {
 
 export const algorithm = (name, k, ends) => ALGORITHMS[name][2](k, ends);
 
+export const isAlgorithm = (name) => name in ALGORITHMS;
+
+export const nameOf = (name) => ALGORITHMS[name][0];
+
 export const colourOf = (name) => ALGORITHMS[name][1];
 
 export const ALGORITHM_CHOICES = Object.entries(ALGORITHMS).map(([name, [text]]) => [name, text]);

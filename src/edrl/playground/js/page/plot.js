@@ -1,7 +1,6 @@
 // A plot in SVG: axes, curves, stems, and handles that mouse, touch and keyboard can move.
 
-import { clip } from "../core/arrays.js";
-import { cumsum } from "../core/arrays.js";
+import { clip, cumsum } from "../core/arrays.js";
 import { sorted } from "../core/particles.js";
 import { show, svg } from "./dom.js";
 
@@ -175,7 +174,8 @@ class Plot {
   }
 
   vertical(x, kind) {
-    this.parts.push(`<path class="line ${kind}" d="M${this.x(x)} ${TOP}V${this.height - BOTTOM}"/>`);
+    const [at, bottom] = [this.x(x), this.height - BOTTOM];
+    this.parts.push(`<path class="line ${kind}" d="M${at} ${TOP}V${bottom}"/>`);
   }
 
   bar(x0, x1, height, kind) {

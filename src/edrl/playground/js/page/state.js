@@ -33,7 +33,9 @@ export const withGiven = (defaults, given) => {
 
 /** The address of a state. */
 export const writeHash = (toy, state) => {
-  const parts = Object.entries(state).map(([name, value]) =>
-    `${name}=${encodeURIComponent(isNumbers(value) ? value.join(",") : value).replace(/%2C/g, ",")}`);
+  const parts = Object.entries(state).map(([name, value]) => {
+    const text = isNumbers(value) ? value.join(",") : value;
+    return `${name}=${encodeURIComponent(text).replace(/%2C/g, ",")}`;
+  });
   return `#${toy}?${parts.join("&")}`;
 };

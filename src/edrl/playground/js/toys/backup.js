@@ -78,7 +78,8 @@ class Backup {
     // At first the algorithms know the statistics of the successors.
     let imputed = kinds.map((family) =>
       mixture(successors.map((mu) => family.impute(family.evaluate(mu))), share));
-    const history = [{ truth, imputed, values: kinds.map((family, i) => family.evaluate(imputed[i])) }];
+    const known = kinds.map((family, i) => family.evaluate(imputed[i]));
+    const history = [{ truth, imputed, values: known }];
     for (let t = 0; t < MOST; t += 1) {
       truth = push(truth, state.r, state.g);
       const values = kinds.map((family, i) => family.evaluate(push(imputed[i], state.r, state.g)));
@@ -110,7 +111,8 @@ class Backup {
       p.cdf(now.imputed[1], "c-naive");
       p.cdf(now.imputed[0], "c-edrl");
     });
-    const shares = history.map(({ truth, imputed }) => imputed.map((mu) => std(mu) / (std(truth) || 1)));
+    const shares = history.map(({ truth, imputed }) =>
+      imputed.map((mu) => std(mu) / (std(truth) || 1)));
     this.spread.range([0, MOST], [0, 1.25]);
     this.spread.draw((p) => {
       p.line([[0, 1], [MOST, 1]], "c-truth");
@@ -128,11 +130,13 @@ class Backup {
 
   sentence({ truth, imputed }, [kept, left]) {
     const { steps } = this.state;
-    const after = steps === 0 ? "Before the first backup" : `After ${steps} backup${steps > 1 ? "s" : ""}`;
+    const times = `${steps} backup${steps > 1 ? "s" : ""}`;
+    const after = steps === 0 ? "Before the first backup" : `After ${times}`;
     const percent = (v) => `${Math.round(100 * v)} %`;
+    const [one, other] = imputed.map((mu) => show(mean(mu)));
     return `${after} the returns have the mean ${show(mean(truth))} and the spread `
-      + `${show(std(truth))}; imputed, the mean is ${show(mean(imputed[0]))} and ${percent(kept)} of `
-      + `the spread is there; naive, the mean is ${show(mean(imputed[1]))} and ${percent(left)} is there.`;
+      + `${show(std(truth))}. Imputed, the mean is ${one} and ${percent(kept)} of the spread is `
+      + `left; naive, the mean is ${other} and ${percent(left)} is left.`;
   }
 
   numbers() {

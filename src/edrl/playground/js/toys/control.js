@@ -32,8 +32,10 @@ const waiting = (x) => (x > 0 ? 1 - Math.exp(-x) : 0);
 const logistic = (centre, scale) => (x) => 1 / (1 + Math.exp((centre - x) / scale));
 const PRESETS = {
   "Figure 7": [waiting, (x) => 1 - waiting(1.85 - x)],
-  "A lottery": [(x) => 0.97 * logistic(0, 0.1)(x) + 0.03 * logistic(5, 0.1)(x), logistic(0.1, 0.1)],
-  "A rare loss": [logistic(0.6, 0.1), (x) => 0.03 * logistic(-3.5, 0.1)(x) + 0.97 * logistic(0.7, 0.1)(x)],
+  "A lottery": [(x) => 0.97 * logistic(0, 0.1)(x) + 0.03 * logistic(5, 0.1)(x),
+    logistic(0.1, 0.1)],
+  "A rare loss": [logistic(0.6, 0.1),
+    (x) => 0.03 * logistic(-3.5, 0.1)(x) + 0.97 * logistic(0.7, 0.1)(x)],
 };
 const rounded = (heights) => heights.map((v) => Math.round(v * 100) / 100);
 
@@ -132,7 +134,8 @@ class Control {
 
   update() {
     const mus = ["one", "two"].map((name) => this.distribution(name));
-    const families = FAMILIES.map(([name, kind, make]) => ({ name, kind, family: make(this.state.k) }));
+    const families = FAMILIES.map(([name, kind, make]) =>
+      ({ name, kind, family: make(this.state.k) }));
     const means = families.map(({ family }) => mus.map((mu) => family.mean(family.evaluate(mu))));
     const truth = mus.map(mean);
     this.found = { mus, families, means, truth };
@@ -185,10 +188,11 @@ class Control {
     });
     const rows = all.map((pair, i) => {
       const chosen = pair[0] >= pair[1] ? "a1" : "a2";
-      const right = (pair[0] >= pair[1]) === (truth[0] >= truth[1]);
+      const right = (pair[0] >= pair[1]) === (truth[0] >= truth[1]) ? "right" : "wrong";
       const kind = i ? families[i - 1].kind : "c-truth";
-      return h("tr", { class: kind }, h("td", {}, h("b", {}, names[i])), h("td", {}, show(pair[0])),
-        h("td", {}, show(pair[1])), h("td", {}, chosen), h("td", {}, i === 0 ? "" : right ? "right" : "wrong"));
+      const texts = [...pair.map((v) => show(v)), chosen, i === 0 ? "" : right];
+      return h("tr", { class: kind }, h("td", {}, h("b", {}, names[i])),
+        ...texts.map((text) => h("td", {}, text)));
     });
     const heads = ["", "mean of a1", "mean of a2", "chooses", ""];
     this.table.replaceChildren(h("table", {}, h("thead", {},

@@ -2,7 +2,7 @@
 
 import { decodeLeastSquares, decodingGrid } from "../core/decode.js";
 import { expectiles, quantiles } from "../core/families.js";
-import { mean, particles, std } from "../core/particles.js";
+import { mean, std } from "../core/particles.js";
 import { choice, controls, h, legend, show } from "../page/dom.js";
 import { makePlot } from "../page/plot.js";
 import { HEADER, array, list } from "../page/python.js";
@@ -19,8 +19,8 @@ export const decodeToy = {
   short: "Decode",
   tryThis: "paste pairs of a value and its level tau, one pair a line (from a network, or from the"
     + " reversal points of neurons), then change a number.",
-  see: "the exact imputation has these values wherever a distribution has them at all. Least squares"
-    + " gives the smooth distribution that contradicts the pairs least.",
+  see: "the exact imputation has these values wherever a distribution has them at all. Least"
+    + " squares gives the smooth distribution that contradicts the pairs least.",
   defaults: { kind: "expectiles", pairs: EXAMPLE, support: "" },
   mount: (root, state, changed) => new Decode(root, state, changed),
 };
@@ -118,13 +118,15 @@ class Decode {
     const smooth = decodeLeastSquares(family.score, values, grid);
     // Exact imputation needs each level once.
     const first = taus.map((tau, i) => taus.indexOf(tau) === i);
-    const once = { values: values.filter((_, i) => first[i]), taus: taus.filter((_, i) => first[i]) };
-    const exact = once.values.length > 1 ? make(once.taus).impute(once.values) : particles(once.values);
+    const kept = (numbers) => numbers.filter((_, i) => first[i]);
+    const once = { values: kept(values), taus: kept(taus) };
+    const exact = make(once.taus).impute(once.values);
     const reached = make(once.taus).evaluate(exact);
     const off = Math.max(...reached.map((v, i) => Math.abs(v - once.values[i])));
     this.found = { values, taus, grid, family, smooth, exact, once, off };
-    const low = Math.min(grid[0], ...exact.atoms.filter((_, i) => exact.probs[i] > 1e-6));
-    const high = Math.max(grid[grid.length - 1], ...exact.atoms.filter((_, i) => exact.probs[i] > 1e-6));
+    const real = exact.atoms.filter((_, i) => exact.probs[i] > 1e-6);
+    const low = Math.min(grid[0], ...real);
+    const high = Math.max(grid[grid.length - 1], ...real);
     this.cdf.range([low, high], [0, 1]);
     this.cdf.draw((p) => {
       p.cdf(smooth, "c-cdrl");
@@ -156,7 +158,10 @@ class Decode {
 
   code() {
     const { values, taus, grid, once } = this.found;
-    const name = { expectiles: "Expectiles", quantiles: "Quantiles" }[this.state.kind];
+    const [name, scores] = {
+      expectiles: ["Expectiles", "-2 * side * error"],
+      quantiles: ["Quantiles", "np.where(error > 0, -side, np.where(error < 0, side, -side))"],
+    }[this.state.kind];
     return `${HEADER.replace("import edrl\n", "from scipy.optimize import nnls\n\nimport edrl\n")}
 # Exactly, with a repair where no distribution has the values.
 exact = edrl.${name}(${list(once.taus)}).impute(${array(once.values)})
@@ -167,7 +172,7 @@ values, taus = ${array(values)}, ${array(taus)}
 grid = np.linspace(${grid[0]}, ${grid[grid.length - 1]}, ${grid.length})
 error = grid - values[:, None]
 side = np.where(error > 0, taus[:, None], 1 - taus[:, None])
-${this.state.kind === "expectiles" ? "scores = -2 * side * error" : `scores = np.where(error > 0, -side, np.where(error < 0, side, -side))`}
+scores = ${scores}
 scores /= np.abs(scores).max(axis=1, keepdims=True)
 curvature = 0.05 * np.diff(np.eye(len(grid)), 2, axis=0)
 rows = np.vstack([scores, np.full(len(grid), 10.0), curvature])

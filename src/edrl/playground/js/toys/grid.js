@@ -5,7 +5,7 @@ import { imputedBackup, imputedReturns, initialValues, tdSweep } from "../core/m
 import { mean, mixture, wasserstein } from "../core/particles.js";
 import { cdfBand, startOfTruth, tightenTruth } from "../core/truth.js";
 import { DIRECTIONS, ENDS, FREE, WALL, bestArrows, mdpOf, statesOf } from "../core/world.js";
-import { ALGORITHM_CHOICES, algorithm, colourOf } from "../page/catalogue.js";
+import { ALGORITHM_CHOICES, algorithm, colourOf, isAlgorithm, nameOf } from "../page/catalogue.js";
 import { button, choice, controls, h, legend, show, slider } from "../page/dom.js";
 import { makePlot } from "../page/plot.js";
 import { HEADER, familyCode, number } from "../page/python.js";
@@ -18,6 +18,7 @@ const WORLDS = {
 };
 const CELLS = [FREE, WALL, "+", "-", "?"];
 const NAMES = { [FREE]: "free", [WALL]: "wall", "+": "goal", "-": "pit", "?": "coin" };
+const MARKS = { [WALL]: "", "+": "+1", "-": "−1", "?": "±1" };
 const SIGNS = { r: "→", l: "←", u: "↑", d: "↓" };
 const TRUTH_SWEEPS = 160;
 const MOST_SWEEPS = 120;
@@ -36,8 +37,8 @@ export const gridToy = {
   short: "World",
   tryThis: "choose a tool and press on cells (goals pay 1, pits −1, coins 1 or −1), or turn arrows;"
     + " then run dynamic programming or learning for any two algorithms.",
-  see: "the learnt return distribution of the marked cell beside the truth, which is known to lie in"
-    + " the grey band.",
+  see: "the learnt return distribution of the marked cell beside the truth, which is known to lie"
+    + " in the grey band.",
   defaults: {
     world: "......?", arrows: "rrrrrrr", slip: 0, gamma: 0.9, cost: 0, one: "edrl", two: "naive",
     k: 9, how: "dp", rate: 0.05, sweeps: 0, cell: 0,
@@ -55,11 +56,15 @@ class World {
     };
     const two = (v) => v.toFixed(2);
     this.sliders = {
-      slip: slider("Slips", { min: 0, max: 0.8, step: 0.05, value: state.slip, format: two }, set("slip")),
-      gamma: slider("Discount γ", { min: 0.5, max: 0.98, step: 0.01, value: state.gamma, format: two },
-        set("gamma")),
-      cost: slider("Cost of a step", { min: 0, max: 0.2, step: 0.01, value: state.cost, format: two },
-        set("cost")),
+      slip: slider("Slips", {
+        min: 0, max: 0.8, step: 0.05, value: state.slip, format: two,
+      }, set("slip")),
+      gamma: slider("Discount γ", {
+        min: 0.5, max: 0.98, step: 0.01, value: state.gamma, format: two,
+      }, set("gamma")),
+      cost: slider("Cost of a step", {
+        min: 0, max: 0.2, step: 0.01, value: state.cost, format: two,
+      }, set("cost")),
     };
     this.toggle = button("Run", () => this.run(!this.running), { class: "primary run" });
     this.count = h("output", { class: "count" });
@@ -111,7 +116,7 @@ class World {
       Object.assign(state, { world: "......?", arrows: "rrrrrrr" });
     }
     for (const name of ["one", "two"]) {
-      if (!ALGORITHM_CHOICES.some(([key]) => key === state[name])) state[name] = "edrl";
+      if (!isAlgorithm(state[name])) state[name] = "edrl";
     }
     state.gamma = Math.min(Math.max(state.gamma, 0), 0.98);
     state.k = Math.min(Math.max(Math.round(state.k), 2), 25);
@@ -126,7 +131,8 @@ class World {
   }
 
   fillTools() {
-    const tools = [["mark", "Mark"], ["turn", "Turn arrow"], ...CELLS.map((cell) => [cell, NAMES[cell]])];
+    const cells = CELLS.map((cell) => [cell, NAMES[cell]]);
+    const tools = [["mark", "Mark"], ["turn", "Turn arrow"], ...cells];
     this.tools.replaceChildren(...tools.map(([tool, text]) =>
       button(text, () => {
         this.tool = tool;
@@ -232,7 +238,7 @@ class World {
     const active = document.activeElement?.dataset?.place;
     const [chosenI, chosenJ] = this.places[state.cell];
     const cells = rows.flatMap((row, i) => [...row].map((cell, j) => {
-      const text = { [FREE]: SIGNS[arrows[i][j]], [WALL]: "", "+": "+1", "-": "−1", "?": "±1" }[cell];
+      const text = cell === FREE ? SIGNS[arrows[i][j]] : MARKS[cell];
       const chosen = i === chosenI && j === chosenJ ? "chosen" : "";
       return button(text, () => this.press(i, j), {
         class: `${NAMES[cell]} ${chosen}`, "data-place": `${i},${j}`,
@@ -285,7 +291,7 @@ class World {
       p.band(points, band.low, band.high, "c-truth");
       this.families.forEach((_, i) => p.cdf(this.returns(i), kinds[i]));
     });
-    const names = [state.one, state.two].map((name) => ALGORITHM_CHOICES.find(([key]) => key === name)[1]);
+    const names = [state.one, state.two].map(nameOf);
     this.legend.replaceChildren(legend(["area", "the truth lies here"], [kinds[0], names[0]],
       [kinds[1], names[1]]));
   }
@@ -296,14 +302,14 @@ class World {
     this.errors.range([0, Math.max(10, this.state.sweeps)], [0, 1.1 * most]);
     this.errors.draw((p) => {
       if (!this.history.length) return;
-      kinds.forEach((kind, i) => p.line(this.history.map((row) => [row[0], row[i + 1]]), `${kind} thin`));
+      kinds.forEach((kind, i) =>
+        p.line(this.history.map((row) => [row[0], row[i + 1]]), `${kind} thin`));
     });
   }
 
   say() {
     const { state } = this;
-    const names = [state.one, state.two].map((name) =>
-      ALGORITHM_CHOICES.find(([key]) => key === name)[1].split(":")[0]);
+    const names = [state.one, state.two].map((name) => nameOf(name).split(":")[0]);
     const means = this.families.map((_, i) => show(mean(this.returns(i))));
     this.message.textContent = `From the marked cell the expected return is `
       + `${show(this.truth.means[state.cell])}; ${names[0]} has ${means[0]} and ${names[1]} has `
@@ -328,7 +334,12 @@ class World {
     return found.values[${state.cell}, 0]`
       : `    # Samples are random, so these numbers are near the page's, not equal to them.
     found = edrl.learn(
-        mdp, family, policy, steps=${Math.max(1, state.sweeps)}, step_size=${state.rate}, sampling="all"
+        mdp,
+        family,
+        policy,
+        steps=${Math.max(1, state.sweeps)},
+        step_size=${state.rate},
+        sampling="all",
     )
     return found.values[-1, 0, 0, ${state.cell}, 0]`;
     return `${HEADER}

@@ -140,7 +140,8 @@ class Imputation {
       return {
         x, y, kind, label, moves: vertical ? "y" : "x",
         onmove: (newX, newY) => {
-          this.state.v = this.state.v.map((old, j) => (j === i ? round(vertical ? newY : newX) : old));
+          const moved = round(vertical ? newY : newX);
+          this.state.v = this.state.v.map((old, j) => (j === i ? moved : old));
           this.update();
         },
       };
@@ -154,7 +155,8 @@ class Imputation {
     const explained = family.kind === "expectiles" && family.size > 1
       ? explainExpectiles(this.state.v, family.taus) : null;
     this.curve.draw((p) => {
-      p.line([[Math.max(centre, RANGE[0]), 0], [RANGE[1], Math.max(0, RANGE[1] - centre)]], "c-soft");
+      const end = Math.max(0, RANGE[1] - centre);
+      p.line([[Math.max(centre, RANGE[0]), 0], [RANGE[1], end]], "c-soft");
       const heights = integratedCdf(mu, POINTS);
       p.line(POINTS.map((x, i) => [x, heights[i]]), kind);
       if (explained) {
@@ -175,7 +177,8 @@ class Imputation {
       ? `A distribution has these ${FAMILIES[this.state.family][0]}`
       : "No distribution has these values: they are repaired, and the farthest one moves by "
         + show(off);
-    const band = family.kind === "huber" ? " (The band of all that fit is not drawn for these.)" : "";
+    const drawn = family.kind !== "huber";
+    const band = drawn ? "" : " (The band of all that fit is not drawn for these.)";
     this.message.textContent = `${what}. The imputed one has ${mu.atoms.length} atoms and the mean `
       + `${show(mean(mu))}.${band}`;
   }

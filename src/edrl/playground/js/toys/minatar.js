@@ -13,6 +13,8 @@ const KINDS = ["c-cdrl", "c-edrl", "c-naive"];
 const COLOURS = { brick: "#d62728", trail: "#4a5866", ball: "#ffbf47", paddle: "#4aa3df" };
 const CELL = 24;
 
+const attitude = (tau) => (tau < 0.5 ? "averse" : tau > 0.5 ? "seeking" : "the mean");
+
 /** A generator of random numbers, so that an address restores a game (mulberry32). */
 const generator = (seed) => {
   let a = seed >>> 0;
@@ -30,8 +32,8 @@ export const minatarToy = {
   short: "Play",
   tryThis: "let it play, then pull the slider to “averse” or “seeking”; take over with the arrow"
     + " keys or by pressing on the left and right half of the board.",
-  see: "the return distributions that the agent expects from each action, live: they narrow and move"
-    + " down when the ball is about to be lost.",
+  see: "the return distributions that the agent expects from each action, live. They come apart"
+    + " where an action decides, and drop when the ball is about to be lost.",
   defaults: { tau: 0.5, speed: 8, seed: 1, moves: 0 },
   mount: (root, state, changed) => new Minatar(root, state, changed),
 };
@@ -44,7 +46,7 @@ class Minatar {
     this.toggle = button("Play", () => this.run(!this.running), { class: "primary run" });
     root.append(controls(
       slider("Acts by the expectile at", { min: 0.02, max: 0.98, step: 0.01, value: state.tau,
-        format: (v) => `${v.toFixed(2)} ${v < 0.45 ? "(averse)" : v > 0.55 ? "(seeking)" : "(mean)"}` },
+        format: (v) => `${v.toFixed(2)} (${attitude(v)})` },
       (v) => {
         state.tau = v;
         this.update();
@@ -76,10 +78,11 @@ class Minatar {
     this.bars = makePlot(right, {
       height: 120, label: "action values", title: "What the agent compares",
     });
-    const { command, steps, score, episodes, commit } = DATA.agent;
-    right.append(h("p", { class: "soft" }, `Trained by “${command}” (commit ${commit.slice(0, 8)}), `
-      + `${steps.toLocaleString("en")} steps; ${score.toFixed(1)} points a game over ${episodes} games. `
-      + "Its weights are rounded to a byte each. Discount 0.99; actions stick with probability 0.1."));
+    const { command, score, episodes, commit } = DATA.agent;
+    const games = `${score.toFixed(1)} points a game over ${episodes} games`;
+    const trained = `Trained by “${command}” (commit ${commit.slice(0, 8)})`;
+    right.append(h("p", { class: "soft" }, `${trained}: ${games}. Its weights are rounded to a`
+      + " byte each. The discount is 0.99, and actions stick with probability 0.1."));
     const moves = Math.min(Math.max(Math.round(state.moves), 0), 3000);
     this.begin(Math.round(state.seed), moves);
   }
@@ -178,8 +181,8 @@ class Minatar {
       });
     });
     const over = this.game.over ? " The ball is lost: press “New game”." : "";
-    this.score.textContent = `${this.points} points after ${this.state.moves} steps. The agent goes for `
-      + `“${ACTIONS[best]}”.${over}`;
+    const so = `${this.points} points after ${this.state.moves} steps.`;
+    this.score.textContent = `${so} The agent goes for “${ACTIONS[best]}”.${over}`;
     this.score.classList.toggle("bad", this.game.over);
     this.changed();
   }
@@ -215,8 +218,9 @@ family = edrl.Expectiles(${list(DATA.agent.taus)})
 returns = family.impute(values)  # the distributions on the page
 answer = ${tau === 0.5 ? "family.mean(values)" : `edrl.risk.ExpectileRisk(${number(tau)})(returns)`}
 print(answer, "best:", ${JSON.stringify(ACTIONS)}[int(np.argmax(answer))])
-# An agent of your own that acts so: ${DATA.agent.command}${tau === 0.5 ? "" : ` --risk expectile-${tau}`}
-# agent = edrl.load("runs/breakout"); agent.returns(observation)
+# An agent of your own: ${DATA.agent.command} --out runs/breakout
+# (with --risk expectile-${tau} it learns to act so), then
+# edrl.load("runs/breakout").returns(observation)
 `;
   }
 }

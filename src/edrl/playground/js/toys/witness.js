@@ -1,8 +1,8 @@
 // Toy 4: Lemma 4.4 as a game. Two distributions with equal statistics whose backups differ.
 
-import { max, min } from "../core/arrays.js";
-import { linspace } from "../core/arrays.js";
+import { linspace, max, min } from "../core/arrays.js";
 import { categorical, expectiles, moments, quantiles } from "../core/families.js";
+import { mixture, push } from "../core/particles.js";
 import { lookAtPair, snapped } from "../core/witness.js";
 import { button, choice, controls, h, legend, round, show, slider } from "../page/dom.js";
 import { makePlot } from "../page/plot.js";
@@ -28,7 +28,7 @@ export const witnessToy = {
   defaults: {
     family: "quantiles", r: 0.2, g: 0.9, w: 0.5,
     mu: [-1, 0, 1], muw: [0.3, 0.4, 0.3],
-    nu: [-1.5, -1, 0, 0.5, 1], nuw: [0.2, 0.2, 0.2, 0.2, 0.2],
+    nu: [-1.7, -0.8, 0.1, 0.5, 1.2], nuw: [0.2, 0.2, 0.2, 0.2, 0.2],
     rho: [-0.6, 0.7], rhow: [0.5, 0.5],
   },
   mount: (root, state, changed) => new WitnessGame(root, state, changed),
@@ -48,7 +48,9 @@ class WitnessGame {
       w: slider("Share of μ or ν in the backup", { min: 0.1, max: 1, step: 0.01, value: state.w,
         format: two }, set("w")),
       r: slider("Reward", { min: -1, max: 1, step: 0.01, value: state.r, format: two }, set("r")),
-      g: slider("Discount γ", { min: 0.3, max: 1, step: 0.01, value: state.g, format: two }, set("g")),
+      g: slider("Discount γ", {
+        min: 0.3, max: 1, step: 0.01, value: state.g, format: two,
+      }, set("g")),
     };
     root.append(controls(
       choice("Statistics", kinds, state.family, set("family")),
@@ -59,7 +61,9 @@ class WitnessGame {
     ));
     const [left, right] = [h("div"), h("div")];
     root.append(h("div", { class: "plots half" }, left, right));
-    this.before = makePlot(left, { height: 250, label: "mu and nu", title: "μ and ν, with handles" });
+    this.before = makePlot(left, {
+      height: 250, label: "mu and nu", title: "μ and ν, with handles",
+    });
     left.append(legend(["c-one", "μ"], ["c-two", "ν"]));
     this.others = makePlot(left, {
       height: 130, label: "rho", title: "ρ, which the backup mixes in",
@@ -141,10 +145,8 @@ class WitnessGame {
 
   drawAfter(range) {
     const { mu, nu, rho, how } = this.found;
-    const backedUp = (one) => ({
-      atoms: [...one.atoms, ...rho.atoms].map((z) => how.reward + how.gamma * z),
-      probs: [...one.probs.map((p) => how.weight * p), ...rho.probs.map((p) => (1 - how.weight) * p)],
-    });
+    const backedUp = (one) =>
+      push(mixture([one, rho], [how.weight, 1 - how.weight]), how.reward, how.gamma);
     const ends = range.map((z) => how.reward + how.gamma * z);
     this.after.range([ends[0] - 0.2, ends[1] + 0.2], [0, 1]);
     this.after.draw((p) => {
@@ -168,14 +170,15 @@ class WitnessGame {
     const name = FAMILIES[this.state.family][0];
     this.message.className = `message ${found ? "" : "soon"}`;
     if (found) {
-      this.message.textContent = `A witness! μ and ν share their ${name} to ${show(apart)}, but after`
-        + ` the backup they are ${show(gap)} apart: these statistics are not Bellman closed.`;
+      this.message.textContent = `A witness! μ and ν share their ${name} to ${show(apart)}, but`
+        + ` after the backup they are ${show(gap)} apart: these statistics are not Bellman closed.`;
       return;
     }
     const closer = apart > 1e-9
       ? `They still differ by ${show(apart)} before the backup, which must be below a hundredth of`
         + ` the gap after it, ${show(gap)}.`
-      : `They agree before the backup, but the gap after it is only ${show(gap)}.`;
+      : `They agree before the backup, but the gap after it is only ${show(gap)}: change the`
+        + " share, ρ or ν.";
     this.message.textContent = `Not yet. ${closer}`;
   }
 
