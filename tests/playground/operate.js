@@ -128,13 +128,14 @@ const operations = {
   },
   async minatar() {
     go("minatar?tau=0.3");
-    for (let i = 0; i < 40; i += 1) find(".one-step").click();
+    for (let i = 0; i < 20; i += 1) find(".one-step").click();
+    choose(find("input[type=range]"), 0.8);
+    for (let i = 0; i < 2; i += 1) key(find("canvas"), "ArrowRight");
+    for (let i = 0; i < 10; i += 1) find(".one-step").click();
     const main = await record();
     find(".run").click();
     frames(10);
-    const { moves } = playground.current.state;
-    key(find("canvas"), "ArrowLeft");
-    return { ...main, moves };
+    return { ...main, moves: playground.current.state.actions.length };
   },
   async decode() {
     go("decode");

@@ -34,13 +34,14 @@ export const minatarToy = {
     + " keys or by pressing on the left and right half of the board.",
   see: "the return distributions that the agent expects from each action, live. They come apart"
     + " where an action decides, and drop when the ball is about to be lost.",
-  defaults: { tau: 0.5, speed: 8, seed: 1, moves: 0 },
+  // What was done is kept, whoever did it: so an address restores a game.
+  defaults: { tau: 0.5, speed: 8, seed: 1, actions: "" },
   mount: (root, state, changed) => new Minatar(root, state, changed),
 };
 
 class Minatar {
   constructor(root, state, changed) {
-    Object.assign(this, { state, changed, running: false, last: 0, held: null, key: null });
+    Object.assign(this, { state, changed, running: false, last: 0, held: null });
     this.network = readNetwork(DATA.agent);
     this.family = expectiles(DATA.agent.taus);
     this.toggle = button("Play", () => this.run(!this.running), { class: "primary run" });
@@ -83,18 +84,17 @@ class Minatar {
     const trained = `Trained by “${command}” (commit ${commit.slice(0, 8)})`;
     right.append(h("p", { class: "soft" }, `${trained}: ${games}. Its weights are rounded to a`
       + " byte each. The discount is 0.99, and actions stick with probability 0.1."));
-    const moves = Math.min(Math.max(Math.round(state.moves), 0), 3000);
-    this.begin(Math.round(state.seed), moves);
+    this.begin(Math.round(state.seed), state.actions.replace(/[^012]/g, ""));
   }
 
-  /** A new game, with some steps played at once. */
-  begin(seed, moves = 0) {
+  /** A new game, with some actions taken at once. */
+  begin(seed, actions = "") {
     this.state.seed = seed;
-    this.state.moves = 0;
+    this.state.actions = "";
     this.random = generator(seed);
     this.game = newGame(this.random);
     this.points = 0;
-    for (let i = 0; i < moves && !this.game.over; i += 1) this.advance();
+    for (const action of actions) this.take(Number(action));
     this.think();
     this.update();
   }
@@ -122,12 +122,10 @@ class Minatar {
     return argmax(this.worths);
   }
 
-  advance() {
-    this.think();
-    const action = this.held ?? this.best;
+  take(action) {
+    if (this.game.over) return;
     this.points += play(this.game, action, this.random);
-    this.state.moves += 1;
-    if (this.held !== null) this.steered = true;
+    this.state.actions += action;
   }
 
   step() {
@@ -135,7 +133,7 @@ class Minatar {
       this.begin(this.state.seed + 1);
       return;
     }
-    this.advance();
+    this.take(this.held ?? this.best);
     this.think();
     this.update();
   }
@@ -181,7 +179,8 @@ class Minatar {
       });
     });
     const over = this.game.over ? " The ball is lost: press “New game”." : "";
-    const so = `${this.points} points after ${this.state.moves} steps.`;
+    const points = `${this.points} point${this.points === 1 ? "" : "s"}`;
+    const so = `${points} after ${this.state.actions.length} steps.`;
     this.score.textContent = `${so} The agent goes for “${ACTIONS[best]}”.${over}`;
     this.score.classList.toggle("bad", this.game.over);
     this.changed();
