@@ -14,6 +14,7 @@ from tests.playground.browser import look, needs_browser
 
 from edrl import cli
 from edrl.playground.page import render, write
+from edrl.playground.weights import DATA
 
 TOYS = ("imputation", "backup", "grid", "witness", "control", "minatar", "decode")
 _BYTES = 1_000_000
@@ -118,7 +119,7 @@ def test_the_python_code_gives_the_same_numbers(operated: Any, toy: str) -> None
         exec(compile(code, toy, "exec"), names)
         answer = np.asarray(names["answer"], float)
     shown = np.asarray(operated[toy]["shown"], float)
-    # Least squares are solved by other methods, and the network's numbers are as they are.
+    # SciPy finds the least squares by another method.
     np.testing.assert_allclose(shown, answer, rtol=0, atol=1e-7 if toy == "decode" else 1e-12)
 
 
@@ -161,9 +162,7 @@ def test_matching_and_the_librarys_own_witnesses(operated: Any) -> None:
     """All but moments have a witness, and the page finds the gap that the library found."""
     found = operated["witness"]
     assert found["matched"] < 1e-6
-    kept = json.loads(
-        (Path(__file__).parents[2] / "src/edrl/playground/data/witnesses.json").read_text()
-    )
+    kept = json.loads((DATA / "witnesses.json").read_text(encoding="utf-8"))
     for kind, one in found["own"].items():
         if kind == "moments":
             assert kept[kind] is None
