@@ -180,6 +180,7 @@ right = np.concatenate([np.zeros(len(values)), [10.0], np.zeros(len(curvature))]
 found, _ = nnls(rows, right)
 probs = found / found.sum()
 answer = np.concatenate([exact.atoms, exact.probs, probs])
+# With the noise of the values, and a band for the result: edrl decode --help
 `;
   }
 }
