@@ -63,6 +63,7 @@ $(VENV)/docs: $(VENV)/package
 
 docs: $(VENV)/docs  ## build the documentation into site/, any warning an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
+	$(BIN)/edrl playground --out site/playground/index.html
 
 wheel:  ## build the wheel, install it into an empty environment and use it there
 	rm -rf dist $(WHEEL)

@@ -50,6 +50,8 @@ def test_reproduce_writes_page_figures_data_and_claims(report) -> None:
         set(claim) >= {"id", "source", "claim", "measured", "expected", "holds"} for claim in claims
     )
     text = (out / "index.html").read_text(encoding="utf-8")
+    assert 'href="playground.html"' in text
+    assert (out / "playground.html").exists()
     for name in ("figure-8", "table-1", "quantiles-expectiles"):
         assert (out / "figures" / f"{name}.png").exists()
         assert (out / "figures" / f"{name}.svg").exists()

@@ -73,6 +73,7 @@ def test_the_page_holds_its_figures_and_needs_nothing_else(tmp_path) -> None:
         attributes.get("href") or attributes.get("src") or "" for _, attributes in found.tags
     ]
     assert not [address for address in addresses if "//" in address]
+    assert page.PLAYGROUND in addresses
     assert "what to see <here>" in found.text  # escaped
     assert "Not run: left-out" in found.text
 

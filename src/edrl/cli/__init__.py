@@ -25,6 +25,7 @@ COMMANDS = {
     ),
     "report": "Compare runs of agents, and say what is missing.",
     "decode": "Decode the distribution behind measured expectiles, such as cells' reversal points.",
+    "playground": "Write a page to play with: seven toys on return distributions.",
 }
 """All commands, and what each does: the first line of its own help."""
 

@@ -33,11 +33,11 @@ from edrl.report.page import check_no_foreign_page
 class Reproduce:
     """Run the paper's experiments, judge every claim, and write a page to read.
 
-    Writes OUT/index.html (self-contained), OUT/figures/*.png and *.svg, OUT/data/*/*.csv and
-    OUT/claims.json, and ends with a table of the claims. The exit status is 1 if a claim that
-    should hold does not. Stop it whenever you like: finished parts are kept, and the same command
-    goes on from there. A part of your own is a Python file that defines EXPERIMENT: see
-    docs/reproduce.md.
+    Writes OUT/index.html (self-contained), OUT/playground.html, OUT/figures/*.png and *.svg,
+    OUT/data/*/*.csv and OUT/claims.json, and ends with a table of the claims. The exit status is 1
+    if a claim that should hold does not. Stop it whenever you like: finished parts are kept, and
+    the same command goes on from there. A part of your own is a Python file that defines
+    EXPERIMENT: see docs/reproduce.md.
 
     Examples: `edrl reproduce`, `edrl reproduce figure-5 figure-7`, `edrl reproduce --full`,
     `edrl reproduce my_part.py`.

@@ -24,6 +24,7 @@ from edrl.paper import EXPERIMENTS
 from edrl.paper.experiment import SECTIONS, Experiment
 from edrl.paper.parts import find_part, find_parts
 from edrl.paper.workers import Listener, interruptible, report_progress, worker_pool
+from edrl.playground.page import write as write_playground
 from edrl.report import page, style
 from edrl.report.claims import Claim, as_json, as_markdown
 from edrl.study.tables import Tables, read_csv, write_csv
@@ -201,6 +202,7 @@ def _write(
     shown = {part.name for part in parts}
     missing = [name for name in EXPERIMENTS if name not in shown]
     (out / "index.html").write_text(page.render(entries, missing, full), encoding="utf-8")
+    write_playground(out / page.PLAYGROUND)
 
 
 def _entry(part: Part, experiment: Experiment, out: Path) -> page.Entry:

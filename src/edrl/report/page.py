@@ -16,6 +16,8 @@ from pathlib import Path
 from edrl.core.check import fail
 from edrl.report.claims import Claim, count_verdicts
 
+PLAYGROUND = "playground.html"
+"""What lies beside the page: toys on return distributions."""
 TITLE = "Statistics and Samples in Distributional Reinforcement Learning, reproduced"
 
 _ABOUT = (
@@ -116,6 +118,7 @@ def render(entries: Sequence[Entry], missing: Sequence[str], full: bool) -> str:
         f"<h1>{html.escape(TITLE)}</h1>",
         f"<p>{_ABOUT}</p>",
         summary(f"{count_verdicts(claims)}.", failed),
+        f"<p>Play with it: {link(PLAYGROUND, 'seven toys on return distributions')}.</p>",
         _facts(entries, missing, full),
         _contents(entries),
         *_what_does_not_hold(claims),

@@ -1,0 +1,1 @@
+"""The playground: one HTML page with toys on return distributions, which needs no network."""
