@@ -136,9 +136,7 @@ def _kernel_density(places: jax.Array, atoms: jax.Array) -> jax.Array:
     return jax.nn.log_softmax(log_mass)
 
 
-def _moves(
-    family: Statistics, values: jax.Array, problem: Problem
-) -> tuple[jax.Array, jax.Array]:
+def _moves(family: Statistics, values: jax.Array, problem: Problem) -> tuple[jax.Array, jax.Array]:
     """The range of the places, and by how much E psi [K] moves when each value moves that far."""
     places = family.places(values)
     spread = jnp.max(places) - jnp.min(places)
