@@ -11,10 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from edrl import Expectiles, HuberQuantiles, Particles, Statistics
+from edrl import Expectiles, HuberQuantiles, Particles
+from edrl.core.families import LevelStatistics
 from edrl.core.metrics import wasserstein
 
-KINDS: dict[str, Callable[..., Statistics]] = {
+KINDS: dict[str, Callable[..., LevelStatistics]] = {
     "expectiles": Expectiles,
     "Huber quantiles": HuberQuantiles,
 }
