@@ -35,7 +35,7 @@ RIVALS = {
     "Huber quantiles": _RIVALS_FOR_ALL,
 }
 TOO_SLOW = {("Huber quantiles", 51): ("scipy-root", "scipy-minimize")}
-"""Rivals that take minutes for a row, and are far behind with fewer values."""
+"""Left out for their time; they are far behind with fewer values."""
 NOISES = (0.0, 0.001, 0.01, 0.03, 0.1)
 SIZES = {5: 12, 11: 12, 51: 4}
 """How many distributions of each kind are imputed: SciPy takes seconds for 51 expectiles."""
