@@ -184,7 +184,8 @@ def _weights(
     def at_ridge(
         multipliers: jax.Array, ridge: jax.Array
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        for _ in range(steps):
+        multipliers, volume = newton(multipliers, ridge)
+        for _ in range(steps - 1):
             multipliers, volume = newton(multipliers, ridge)
         logits, probs, mean = distribution(multipliers)
         divergence = multipliers @ mean - jax.nn.logsumexp(logits)
