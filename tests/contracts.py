@@ -113,6 +113,7 @@ FAMILIES = [
     Case("expectiles-naive", Expectiles(11, imputation="as_samples"), exact=False),
     Case("score-alone", SmoothQuantiles(), exact=False),
     Case("stop-loss", StopLoss(), consistency=1e-6),
+    Case("huber-robust", HuberQuantiles(9, imputation="robust"), exact=False),
     Case("huber-naive", HuberQuantiles(9, imputation="as_samples"), exact=False),
 ]
 

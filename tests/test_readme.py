@@ -11,7 +11,7 @@ import pytest
 from benchmarks.decode import cost_table, decode_table, seed_table
 from benchmarks.full_study import table
 from benchmarks.heads import table as heads_table
-from benchmarks.noise import noise_table
+from benchmarks.noise import ROBUST, noise_table, where_it_fails
 from benchmarks.random_scores import EPISODES
 from benchmarks.random_scores import scores as random_scores
 
@@ -167,7 +167,12 @@ def test_the_cost_of_the_full_study_is_as_it_was_worked_out() -> None:
 
 def test_imputation_from_noise_is_as_it_was_measured() -> None:
     result = json.loads((ROOT / "benchmarks/results/noise.json").read_text())["results"]
-    assert noise_table(result) in (ROOT / "docs/robust-imputation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/robust-imputation.md").read_text(encoding="utf-8")
+    for kind, names in ROBUST.items():
+        assert noise_table(result, kind) in page
+        for name, label in names.items():
+            for failure in where_it_fails(result, kind, name):
+                assert f"- {label}; {failure}" in page
 
 
 def test_decoding_is_as_it_was_measured() -> None:

@@ -158,12 +158,12 @@ class Statistics(eqx.Module):
     def places(self, values: ValuesLike) -> Float[jax.Array, "*batch m"]:
         """Places [..., m] on the axis of returns that the values speak of.
 
-        `MaximumEntropy` puts its atoms around them. M-estimators are such places themselves; for
+        `MaximumEntropy` and `RobustEntropy` put their atoms around them. M-estimators are such places themselves; for
         others they may be thresholds, or a mean and what is around it.
         """
         raise TypeError(
-            f"MaximumEntropy must know which places on the axis of returns the statistics of {type(self).__name__}"
-            " speak of: write the method `places`"
+            "maximum entropy, robust or not, must know which places on the axis of returns the"
+            f" statistics of {type(self).__name__} speak of: write the method `places`"
         )
 
     def knots(self, values: ValuesLike) -> Float[jax.Array, "*batch m"] | None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.check import check_number, fail
+from edrl.core.check import fail
 from edrl.core.families.balance import balance_point
 from edrl.core.families.heads import Chords, WeightedAtoms, find_head
 from edrl.core.families.levels import (
@@ -23,6 +23,7 @@ from edrl.core.families.levels import (
 )
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.exact_expectiles import NEAR_HALF, Rule, impute_expectiles
+from edrl.core.imputation.robust_entropy import check_noise, check_support
 from edrl.core.imputation.robust_expectiles import (
     Belief,
     robust_at_traced_levels,
@@ -100,11 +101,8 @@ class RobustExpectiles:
     """The family's levels, if they are known before tracing: the family says so itself."""
 
     def __post_init__(self) -> None:
-        if self.noise is not None:
-            for noise in np.atleast_1d(self.noise):
-                check_number("noise", float(noise), 0.0)
-        if self.support is not None and not self.support[0] < self.support[1]:
-            raise fail("support", self.support, "it must be (low, high) with low < high")
+        check_noise(self.noise)
+        check_support(self.support)
 
     def at(self, taus: Taus) -> "RobustExpectiles":
         """The same for these levels."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from edrl.core.check import fail
 from edrl.core.imputation.equal_weights import EqualWeights
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
+from edrl.core.imputation.robust_entropy import RobustEntropy
 from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
 from edrl.core.imputation.simple import as_samples, dirac
 from edrl.core.statistics import Imputation
@@ -13,6 +14,7 @@ __all__ = [
     "IMPUTATIONS",
     "EqualWeights",
     "MaximumEntropy",
+    "RobustEntropy",
     "ScipyMinimize",
     "ScipyRoot",
     "as_samples",
@@ -24,6 +26,7 @@ IMPUTATIONS: dict[str, Imputation] = {
     "as_samples": as_samples,
     "dirac": dirac,
     "maximum-entropy": MaximumEntropy(),
+    "robust": RobustEntropy(),
     "equal-weights": EqualWeights(),
     "scipy-root": ScipyRoot(),
     "scipy-minimize": ScipyMinimize(),

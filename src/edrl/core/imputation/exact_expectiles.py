@@ -100,7 +100,10 @@ def place_atoms(curve: Curve, side: jax.Array, rule: Rule) -> tuple[jax.Array, j
     tail_right = x[..., -1:] + curve.q_last / jnp.where(mass_right > 0, mass_right, 1)
 
     from_left, from_right = to_right[..., :-1], to_left[..., 1:]
-    inner = x[..., :-1] + _share(from_right, from_left) * jnp.diff(x, axis=-1)
+    # Knots in line leave no mass in their gap but rounding errors, which must not place its atoms.
+    nothing = float(jnp.finfo(x.dtype).eps) ** 0.75
+    meeting = _share(from_right, from_left, nothing)
+    inner = x[..., :-1] + meeting * jnp.diff(x, axis=-1)
     atoms = jnp.concatenate([tail_left, inner, tail_right], axis=-1)
     if (
         rule == "pairs" and x.shape[-1] > 2
@@ -206,10 +209,10 @@ def _at_most_half(part: jax.Array, whole: jax.Array) -> jax.Array:
     return jnp.where(2 * part < whole, part / jnp.where(whole > 0, whole, 1), 0.5)
 
 
-def _share(one: jax.Array, other: jax.Array) -> jax.Array:
-    """one / (one + other), and 1/2 where both are 0."""
+def _share(one: jax.Array, other: jax.Array, nothing: float = 0.0) -> jax.Array:
+    """one / (one + other), and 1/2 where both together are nothing."""
     both = one + other
-    return jnp.where(both > 0, one / jnp.where(both > 0, both, 1), 0.5)
+    return jnp.where(both > nothing, one / jnp.where(both > nothing, both, 1), 0.5)
 
 
 def _interleaved(parts: list[jax.Array]) -> jax.Array:

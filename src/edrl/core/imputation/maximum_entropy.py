@@ -3,6 +3,7 @@ statistics.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,29 +77,57 @@ class MaximumEntropy:
         grid, steps = self.grid or grid, self.iterations or steps
 
         def one_row(values: jax.Array) -> tuple[jax.Array, jax.Array]:
-            # The farthest atoms, and differences of any two, must still be numbers.
-            limit = jnp.finfo(values.dtype).max / 16 / max(self.margin, _farthest(values.dtype))
-            values = jnp.clip(values, -limit, limit)
-            places = jnp.clip(family.places(values), -limit, limit)
-            atoms = _grid(grid, self.margin, family, values, places)
-            scores, reference = _scores(family, values, places, atoms), _reference(places, atoms)
-            # Where a score that grows fast, say an exponential, dwarfs those near the places, or
-            # overflows, there is no weight. Linear scores never do, nor do those at knots.
-            has_knots = family.knots(values) is not None
-            most = _farthest(values.dtype) if has_knots else 4 * self.margin
-            within = jnp.all(jnp.abs(scores) <= most, axis=0)
-            usable = within | ~jnp.any(
-                within
-            )  # where all overflow, nothing can be asked of the atoms
-            weights = _weights(
-                jnp.where(within, scores, 0),
-                jnp.where(usable, reference, -jnp.inf),
-                steps,
-            )
-            lowest, highest = (jnp.where(usable, atoms, end) for end in (jnp.inf, -jnp.inf))
-            return jnp.clip(atoms, jnp.min(lowest), jnp.max(highest)), weights
+            problem = problem_for(family, values, grid, self.margin, _reference)
+            return problem.atoms, _weights(problem.scores, problem.reference, steps)
 
         return Particles(*jnp.vectorize(one_row, signature="(k)->(n),(n)")(jnp.asarray(values)))
+
+
+class Problem(NamedTuple):
+    """Where mass may be, and what the statistics of one row ask of it."""
+
+    atoms: jax.Array  # [n], sorted
+    scores: jax.Array  # [K, n], in units of `sizes`
+    sizes: jax.Array  # [K]
+    reference: jax.Array  # [n], log q; an atom that may have no mass has -inf
+
+
+def problem_for(
+    family: Statistics,
+    values: jax.Array,
+    grid: int,
+    margin: float,
+    reference: Callable[[jax.Array, jax.Array], jax.Array],
+    support: tuple[float, float] | None = None,
+) -> Problem:
+    """The problem of one row of values [K]; `reference` gives log q [n] from places and atoms.
+
+    Atoms outside the support are put on its ends.
+    """
+    # The farthest atoms, and differences of any two, must still be numbers.
+    limit = jnp.finfo(values.dtype).max / 16 / max(margin, _farthest(values.dtype))
+    values = jnp.clip(values, -limit, limit)
+    places = jnp.clip(family.places(values), -limit, limit)
+    atoms = _grid(grid, margin, family, values, places)
+    if support is not None:
+        atoms = jnp.clip(atoms, *support)
+    scores = family.score(values, atoms)
+    sizes = _sizes(scores, places, atoms)
+    scores = scores / sizes[:, None]
+    # Where a score that grows fast, say an exponential, dwarfs those near the places, or
+    # overflows, there is no weight. Linear scores never do, nor do those at knots.
+    has_knots = family.knots(values) is not None
+    most = _farthest(values.dtype) if has_knots else 4 * margin
+    within = jnp.all(jnp.abs(scores) <= most, axis=0)
+    # Where all overflow, nothing can be asked of the atoms.
+    usable = within | ~jnp.any(within)
+    lowest, highest = (jnp.where(usable, atoms, end) for end in (jnp.inf, -jnp.inf))
+    return Problem(
+        jnp.clip(atoms, jnp.min(lowest), jnp.max(highest)),
+        jnp.where(within, scores, 0),
+        sizes,
+        jnp.where(usable, reference(places, atoms), -jnp.inf),
+    )
 
 
 def _grid(
@@ -137,15 +166,12 @@ def _farthest(dtype: np.dtype) -> float:
     return math.pow(jnp.finfo(dtype).eps, -0.4)
 
 
-def _scores(
-    family: Statistics, values: jax.Array, places: jax.Array, atoms: jax.Array
-) -> jax.Array:
-    """psi [K, n] in units of its size at atoms no farther from the places than these are spread."""
+def _sizes(scores: jax.Array, places: jax.Array, atoms: jax.Array) -> jax.Array:
+    """The size [K] of psi [K, n] at atoms no farther from the places than these are spread."""
     low, high = jnp.min(places), jnp.max(places)
-    scores = family.score(values, atoms)
     near = (atoms >= low - (high - low)) & (atoms <= high + (high - low))
-    size = jnp.max(jnp.where(near, jnp.abs(scores), 0), axis=-1, keepdims=True)
-    return scores / jnp.where(size > 0, size, 1)
+    size = jnp.max(jnp.where(near, jnp.abs(scores), 0), axis=-1)
+    return jnp.where(size > 0, size, 1)
 
 
 def _reference(places: jax.Array, atoms: jax.Array) -> jax.Array:
@@ -194,7 +220,7 @@ def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Ar
         rounding = decrement < jnp.sqrt(
             eps
         )  # then differences of objectives are little else: trust Newton
-        best_length = _line_search(logits, move @ scores, at.multipliers, move, at.ridge)
+        best_length = line_search(logits, move @ scores, at.multipliers, move, at.ridge)
         length = jnp.where(rounding, 1, best_length)
         failed = ~jnp.all(jnp.isfinite(length * move))
         multipliers = jnp.where(failed, at.multipliers, at.multipliers + length * move)
@@ -224,7 +250,7 @@ def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Ar
     return jax.lax.while_loop(lambda at: (at.steps < iterations) & ~at.done, step, start).best
 
 
-def _line_search(
+def line_search(
     logits: jax.Array, slopes: jax.Array, multipliers: jax.Array, move: jax.Array, ridge: jax.Array
 ) -> jax.Array:
     """The length of the move that makes the objective least.

@@ -235,7 +235,9 @@ def _consistent(x: jax.Array, plan: Plan) -> Bool[jax.Array, "*batch"]:
 def _through(knots: jax.Array, taus: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Atoms and probs of mean 0 from centred knots: exact where they are expectiles."""
     side = jnp.sign(taus - 0.5)
-    x = side * jnp.maximum(side * jnp.sort(knots, axis=-1), 0)
+    in_order = jnp.all(jnp.diff(knots, axis=-1) >= 0)  # as they are without much noise
+    x = lax.cond(in_order, lambda: knots, lambda: _sorted(knots))
+    x = side * jnp.maximum(side * x, 0)
     p_ratio, q_ratio = height_ratios(taus)
     # A level that turns out to be 1/2 has no height: it is lowered onto its neighbours' chord.
     heights = jnp.where(side == 0, _REACH, jnp.where(side < 0, p_ratio, q_ratio) * x)
@@ -245,6 +247,15 @@ def _through(knots: jax.Array, taus: jax.Array) -> tuple[jax.Array, jax.Array]:
     # What is left of disorder must not cost a negative mass.
     slopes = lax.cummax(jnp.clip(slopes, slopes[..., :1], slopes[..., -1:]), axis=slopes.ndim - 1)
     return place_atoms(Curve(x, p[..., :1], q[..., -1:], slopes), side, "pairs")
+
+
+def _sorted(x: jax.Array) -> jax.Array:
+    """Sorted along the last axis, by counting: for so few numbers in half the time of `jnp.sort`."""
+    index = np.arange(x.shape[-1])
+    one, other = x[..., :, None], x[..., None, :]
+    before = (other < one) | ((other == one) & (index < index[:, None]))
+    rank = jnp.sum(before, axis=-1)
+    return jnp.sum(jnp.where(rank[..., None, :] == index[:, None], other, 0), axis=-1)
 
 
 def _lowered(x: jax.Array, heights: jax.Array) -> jax.Array:

@@ -35,18 +35,22 @@ _LEAST_NOISE = 1e-3  # of a value beside the others': values without any noise c
 class Smoother(NamedTuple):
     """What smoothing needs to know of the levels, the library and the S shapes that noise may have.
 
-    Along the axes y = values @ `into` the library has variances `strengths` and the noise has 1.
+    Axes are directions of values, K of them for each shape: along the first K - 1 the library has
+    certain variances and the noise has 1, the last is the location. All shapes stand side by side,
+    and so do their R ratios, so that smoothing is four products of matrices.
     """
 
-    into: Float[Array, "S K axes"]
-    strengths: Float[Array, "S axes"]
-    back: Float[Array, "S n axes"]
+    into: Float[Array, "K SK"]
+    """From values to the axes."""
+    precisions: Float[Array, "SK SR"]
+    """One over the variance of each axis with the noise of each ratio; 0 for locations."""
+    volumes: Float[Array, " SR"]
+    """The logarithm of the root of the variances' product."""
+    kept: Float[Array, "SR SK"]
+    """The share of each axis that is kept with each ratio; 1 for locations."""
+    back: Float[Array, "SK n"]
     """From the axes to the curve at all targets; the first K of them are the statistics themselves.
     """
-    average: Float[Array, "S K"]
-    """Weights of the location, in whose noise the axes have no part."""
-    volume: Float[Array, " S"]
-    """The logarithm of the noise's determinant, halved."""
 
     def at(self, targets: Int[np.ndarray, " m"]) -> "Smoother":
         """With some of the targets only, in this order."""
@@ -121,12 +125,31 @@ def smoother(own: Array, others: Array, shapes: Array, xp: ModuleType = np) -> S
     `shapes [S, K]` tell how the values' standard deviations may compare. With `xp=jax.numpy`
     everything may be traced.
     """
-    parts = [_smoother(own, others, shape, xp) for shape in shapes]
-    return Smoother(*(xp.stack(part) for part in zip(*parts, strict=True)))
+    into, precisions, volumes, kept, back = zip(
+        *(_smoother(own, others, shape, xp) for shape in shapes), strict=True
+    )
+    return Smoother(
+        xp.concatenate(into, axis=1),
+        _block_diagonal(precisions, xp),
+        xp.concatenate(volumes),
+        _block_diagonal(kept, xp),
+        xp.concatenate(back),
+    )
+
+
+def _block_diagonal(blocks: tuple[Array, ...], xp: ModuleType) -> Array:
+    """Matrices of one shape as the blocks of one matrix."""
+    count = len(blocks)
+    shares = np.eye(count)
+    rows = [
+        xp.concatenate([shares[i, j] * blocks[i] for j in range(count)], 1) for i in range(count)
+    ]
+    whole: Array = xp.concatenate(rows)
+    return whole
 
 
 def _smoother(own: Array, others: Array, noise: Array, xp: ModuleType) -> Smoother:
-    """For one shape of the noise, without the first axis."""
+    """For one shape of the noise."""
     size = own.shape[-1]
     noise = xp.maximum(noise, _LEAST_NOISE * xp.max(noise))
     average = noise**-2 / xp.sum(noise**-2)
@@ -142,11 +165,24 @@ def _smoother(own: Array, others: Array, noise: Array, xp: ModuleType) -> Smooth
     strengths = xp.maximum(strengths, _LEAST_STRENGTH * xp.maximum(xp.max(strengths), 1))
 
     # The same without rounding for the statistics themselves: what is not shrunk stays as it is.
-    kept = (contrasts - average @ contrasts) @ factor @ axes
+    itself = (contrasts - average @ contrasts) @ factor @ axes
     predicted = ((others - location) / spread).T @ (seen @ axes) / len(own) / strengths
-    volume = xp.sum(xp.log(xp.diagonal(factor)))
-    back = xp.concatenate([kept, predicted])
-    return Smoother(whitened @ axes, strengths, back, average, volume)
+    variances = strengths[:, None] + RATIOS**2
+    nothing, everything = xp.zeros((1, len(RATIOS))), xp.ones((len(RATIOS), 1))
+    return Smoother(
+        xp.concatenate([whitened @ axes, average[:, None]], axis=1),
+        xp.concatenate([1 / variances, nothing]),
+        xp.sum(xp.log(variances), axis=0) / 2 + xp.sum(xp.log(xp.diagonal(factor))),
+        xp.concatenate([(strengths[:, None] / variances).T, everything], axis=1),
+        _with_location(itself, predicted, xp),
+    )
+
+
+def _with_location(itself: Array, predicted: Array, xp: ModuleType) -> Array:
+    """From the axes and the location, which every target has, to all targets."""
+    curve = xp.concatenate([itself, predicted]).T
+    back: Array = xp.concatenate([curve, xp.ones_like(curve[:1])])
+    return back
 
 
 def smoothed(
@@ -161,30 +197,21 @@ def smoothed(
     are `consistent [...]` without smoothing speak against noise: with noise alone, each condition
     between neighbours holds about half of the time.
     """
-    into, strengths, back, average, volume = (jnp.asarray(part, values.dtype) for part in by)
-    shapes, axes = strengths.shape
-    y = (values @ _side_by_side(into)).reshape(*values.shape[:-1], shapes, axes)
-    ratios = jnp.asarray(RATIOS, values.dtype)
-    variances = strengths[:, None] + ratios[:, None] ** 2  # [S, ratios, axes]
+    into, precisions, volumes, kept, back = (jnp.asarray(part, values.dtype) for part in by)
+    free = values.shape[-1] - 1
+    axes = values @ into
     tiny = float(jnp.finfo(values.dtype).tiny)
-    squares = jnp.maximum(jnp.sum(y[..., None, :] ** 2 / variances, axis=-1), tiny)
+    squares = jnp.maximum(jnp.square(axes) @ precisions, tiny)
+    ratios = np.tile(RATIOS, squares.shape[-1] // len(RATIOS))
     if noise is None:
-        fit = -axes / 2 * jnp.log(squares)
+        fit = -free / 2 * jnp.log(squares)
     else:
         # The scale is noise / ratio. Without any noise only the ratio 0 is left.
-        scaled = squares * (ratios / jnp.maximum(noise, tiny)[..., None, None]) ** 2
-        fit = axes * jnp.log(jnp.maximum(ratios, tiny)) - scaled / 2
-    likelihoods = fit - jnp.sum(jnp.log(variances), axis=-1) / 2 - volume[:, None]
+        told = jnp.asarray(ratios, values.dtype)
+        scaled = squares * (told / jnp.maximum(noise, tiny)[..., None]) ** 2
+        fit = free * jnp.log(jnp.maximum(told, tiny)) - scaled / 2
+    likelihoods = fit - volumes
     if consistent is not None:
-        odds = jnp.where(consistent, (axes - 1) * np.log(2.0), 0).astype(values.dtype)
-        likelihoods = likelihoods.at[..., 0].add(odds[..., None])
-    weights = jax.nn.softmax(likelihoods, axis=(-2, -1))
-    kept = jnp.sum(weights[..., None] * (strengths[:, None] / variances), axis=-2) * y
-    location = jnp.sum(jnp.sum(weights, axis=-1) * (values @ average.T), axis=-1, keepdims=True)
-    curve = kept.reshape(*values.shape[:-1], -1) @ _side_by_side(jnp.swapaxes(back, 1, 2), 0)
-    return location + curve
-
-
-def _side_by_side(parts: jax.Array, axis: int = 1) -> jax.Array:
-    """Matrices [S, ., .] as one."""
-    return jnp.concatenate(list(parts), axis=axis)
+        odds = jnp.asarray((free - 1) * np.log(2.0) * (ratios == 0), values.dtype)
+        likelihoods = likelihoods + jnp.where(consistent[..., None], odds, 0)
+    return (axes * (jax.nn.softmax(likelihoods) @ kept)) @ back
