@@ -57,9 +57,15 @@ _MODULES = {
     "callbacks": ("Callback", "Evaluation"),
     "config": ("Config", "preset"),
     "environments": (
-        "Environment", "JaxEnvironment", "JaxOnHost", "JaxStep", "Scores", "Step", "Suite",
+        "Environment",
+        "JaxEnvironment",
+        "JaxOnHost",
+        "JaxStep",
+        "Scores",
+        "Step",
+        "Suite",
         "register",
-    ),  # fmt: skip
+    ),
     "replay": ("Replay",),
     "rollout": ("Batch",),
     "run": ("Run",),

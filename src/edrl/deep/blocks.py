@@ -43,10 +43,10 @@ class Turns(NamedTuple):
 class Told(NamedTuple):
     """What the host is told of the turns of a block."""
 
-    ended: Bool[AnyArray, "turn lane"]
-    scores: Float[AnyArray, "turn lane"]
-    lengths: Int[AnyArray, "turn lane"]
-    losses: Float[AnyArray, "turn update"]  # before each update
+    ended: Bool[Array, "turn lane"]
+    scores: Float[Array, "turn lane"]
+    lengths: Int[Array, "turn lane"]
+    losses: Float[Array, "turn update"]  # before each update
 
     @classmethod
     def nothing(cls, turns: int, lanes: int, updates: int) -> "Told":
@@ -121,9 +121,7 @@ def rollout_block(
     return (learner, rollout, lanes), told, losses
 
 
-def _with_row(
-    rollout: Rollout, place: Int[Array, ""], happened: Happened, gamma: float
-) -> Rollout:
+def _with_row(rollout: Rollout, place: Int[Array, ""], happened: Happened, gamma: float) -> Rollout:
     """A rollout with one step of every lane."""
     after = happened.after
     row = Rollout(
@@ -134,7 +132,8 @@ def _with_row(
         next_observations=after.frame,
         goes_on=~after.ended,
     )
-    return jax.tree.map(lambda column, new: column.at[place].set(new), rollout, row)
+    columns = zip(rollout, row, strict=True)
+    return Rollout(*(jnp.asarray(old).at[place].set(new) for old, new in columns))
 
 
 class ReplayRules(NamedTuple):
@@ -172,7 +171,9 @@ def replay_block(
     ) -> tuple[Learner, Float[Array, " update"]]:
         batch = rules.layout.sample(columns, key, rules.updates * rules.batch)
         following = (
-            rules.layout.following(columns, batch.indices) if rules.mixes_returns else None
+            rules.layout.following(columns, jnp.asarray(batch.indices))
+            if rules.mixes_returns
+            else None
         )
         now = jax.tree.map(lambda _: turns.learning_rates[at], optimiser)
         given = agent, now, learner

@@ -7,6 +7,7 @@ on the host. Random numbers depend on the seed and the step alone, and no result
 
 from typing import TYPE_CHECKING
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, UInt32
 
@@ -52,7 +53,9 @@ class Compiled:
 
     def actors(self) -> Lanes:
         """The first episodes."""
-        return first_lanes(self._environment.pure, self._config.envs, self._streams.acting)
+        environment, count = self._environment.pure, self._config.envs
+        lanes: Lanes = first_lanes(environment, count, self._streams.acting)
+        return lanes
 
     def memory(self) -> DeviceReplay | DeviceRollout:
         """An empty memory."""
@@ -111,8 +114,8 @@ class Compiled:
             turns,
             count,
         )
-        learns = np.asarray(turns.learns)[:count]
-        self._note(state, told, count, np.asarray(told.losses)[:count][learns].reshape(-1))
+        learns = np.nonzero(np.asarray(turns.learns)[:count])
+        self._note(state, told, count, np.asarray(told.losses)[learns].reshape(-1))
         last = state.counters.step - config.envs
         if last >= config.learn_after and config.due(state.counters.step, config.target_every):
             state.learner = with_new_target(state.learner)
@@ -151,7 +154,8 @@ class Compiled:
         state.since_log.played.scores += scores[ended].tolist()
         state.since_log.played.lengths += lengths[ended].tolist()
         if len(losses):
-            state.since_log.losses.append(Losses(losses, losses))
+            means = jnp.asarray(losses)
+            state.since_log.losses.append(Losses(means, means))
 
 
 def compiled_training(

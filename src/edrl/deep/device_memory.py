@@ -18,6 +18,7 @@ from edrl.deep.replay import NO_ACTION, Replay
 from edrl.deep.rollout import Batch, Rollout, RolloutMemory
 from edrl.deep.types import Key
 
+
 class Columns(NamedTuple):
     """The entries of a replay memory, as in `Replay`."""
 
@@ -28,11 +29,14 @@ class Columns(NamedTuple):
     starts: Bool[Array, " capacity"]
     added: Int[Array, " lane"]  # entries ever added to each lane
 
-    def written(self, places: Int[Array, " lane"], *entries: Shaped[Array, "lane ..."]) -> "Columns":
+    def written(
+        self, places: Int[Array, " lane"], *entries: Shaped[Array, "lane ..."]
+    ) -> "Columns":
         """The columns with entries at some places; a place beyond the last one is left out."""
-        columns = self[: len(entries)]
-        pairs = zip(columns, entries, strict=True)
-        return Columns(*(one.at[places].set(new, mode="drop") for one, new in pairs), self.added)
+        changed = {}
+        for name, new in zip(self._fields[:-1], entries, strict=True):
+            changed[name] = getattr(self, name).at[places].set(new, mode="drop")
+        return self._replace(**changed)
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,10 @@ class Layout:
             self.place(columns.added, lanes),
             happened.frames, happened.actions, after.reward, after.terminal, happened.starts,
         )  # fmt: skip
-        beyond = self.lanes * self.length
-        last = jnp.where(after.ended, self.place(columns.added + 1, lanes), beyond)
+        nowhere = len(columns.actions)
+        last = jnp.where(after.ended, self.place(columns.added + 1, lanes), nowhere)
         no_action, none = jnp.full(self.lanes, NO_ACTION), jnp.zeros(self.lanes)
-        columns = columns.written(
-            last, after.frame, no_action, none, none == 0, none != 0
-        )
+        columns = columns.written(last, after.frame, no_action, none, none == 0, none != 0)
         return columns._replace(added=columns.added + 1 + after.ended)
 
     def sample(self, columns: Columns, key: Key, size: int) -> Batch:
@@ -77,9 +79,9 @@ class Layout:
         def real(times: Int[Array, " batch"], lanes: Int[Array, " batch"]) -> Bool[Array, " batch"]:
             return columns.actions[self.place(times, lanes)] != NO_ACTION
 
-        def again(tried: tuple[Key, Int[Array, " batch"], Int[Array, " batch"]]) -> tuple[
-            Key, Int[Array, " batch"], Int[Array, " batch"]
-        ]:
+        def again(
+            tried: tuple[Key, Int[Array, " batch"], Int[Array, " batch"]],
+        ) -> tuple[Key, Int[Array, " batch"], Int[Array, " batch"]]:
             key, times, lanes = tried
             key, now = jax.random.split(key)
             keep, others = real(times, lanes), drawn(now)

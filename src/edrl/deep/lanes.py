@@ -56,8 +56,7 @@ def turn(
     count = len(lanes.lengths)
     actions = _epsilon_greedy(environment, agent, parameters, lanes.frames, epsilon, act_key)
     keys = jax.random.split(step_key, count)
-    states, step = jax.vmap(environment.step)(keys, lanes.states, actions)
-    after = JaxStep(*map(jnp.asarray, step))
+    states, after = jax.vmap(environment.step)(keys, lanes.states, actions)
     moved = Lanes(states, after.frame, lanes.scores + after.score, lanes.lengths + 1)
     # To begin episodes costs as much as a step, and mostly there are none to begin.
     begun = jax.lax.cond(

@@ -7,8 +7,7 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from edrl.core.check import fail
 from edrl.deep.environments.environment import (
@@ -30,11 +29,11 @@ Whole: TypeAlias = int | Int[Array, ""]
 class JaxStep(NamedTuple):
     """What one action led to: a `Step` of arrays."""
 
-    frame: ArrayLike  # what is seen now
-    reward: ArrayLike  # for learning
-    score: ArrayLike  # as the environment counts it
-    terminal: ArrayLike  # the return ends here: no bootstrap
-    ended: ArrayLike  # the episode ends here, terminal or truncated
+    frame: Shaped[Array, "..."]  # what is seen now
+    reward: Float[Array, "*lane"]  # for learning
+    score: Float[Array, "*lane"]  # as the environment counts it
+    terminal: Bool[Array, "*lane"]  # the return ends here: no bootstrap
+    ended: Bool[Array, "*lane"]  # the episode ends here, terminal or truncated
 
 
 class JaxEnvironment(abc.ABC):
@@ -206,7 +205,7 @@ def _pair(name: str, method: str, found: object) -> tuple[State, PyTree]:
 
 def _check_state(name: str, before: State, after: State) -> None:
     """Whether a step leaves the form of the state as it is."""
-    was, now = jax.tree.structure(before), jax.tree.structure(after)
+    was, now = str(jax.tree.structure(before)), str(jax.tree.structure(after))
     if was != now:
         raise fail(f"state of {name} after a step", now, f"it must be {was}, as after reset")
     for (path, one), other in zip(
@@ -216,10 +215,10 @@ def _check_state(name: str, before: State, after: State) -> None:
         _check_form(f"state{place} of {name} after a step", other, one)
 
 
-def _check_form(what: str, found: Form, right: Form) -> None:
+def _check_form(what: str, found: Form | Array, right: Form) -> None:
     if (found.shape, found.dtype) != (right.shape, right.dtype):
         raise fail(what, _told(found), f"it must be {_told(right)}")
 
 
-def _told(form: Form) -> str:
+def _told(form: Form | Array) -> str:
     return f"{form.dtype} of shape {form.shape}"

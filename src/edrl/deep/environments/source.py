@@ -24,8 +24,9 @@ class EnvironmentSource:
 
     def __init__(self, env: "EnvironmentLike", sticky: bool) -> None:
         self._env, self._sticky = env, sticky
-        unchanging = isinstance(env, str | JaxEnvironment) or callable(env)
-        self._unused = None if unchanging else _copied(env)
+        self._unused = (
+            None if isinstance(env, str | JaxEnvironment) or callable(env) else _copied(env)
+        )
 
     def lanes(self, seed: int, count: int) -> list[Environment]:
         """Environments to train in; the first has the seed itself and is the object passed."""
