@@ -3,8 +3,9 @@
 The names are imputation, noise, robust, chain, sweep, update, envs and start; without any, all of
 them run.
 
-Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
-compares ours with, and `full_study`, which works out costs from what `training` found.
+Three run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
+compares ours with, `full_study`, which works out costs from what `training` found, and `compiled`,
+whose rival `make benchmark-rejax` installs.
 """
 
 import importlib
@@ -15,7 +16,7 @@ from pathlib import Path
 from benchmarks.timing import machine
 
 NAMES = ("imputation", "noise", "robust", "chain", "sweep", "update", "envs", "start")
-ONLY_BY_NAME = ("training", "full_study")
+ONLY_BY_NAME = ("training", "full_study", "compiled")
 
 
 def main(names: list[str]) -> None:

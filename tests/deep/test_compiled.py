@@ -15,9 +15,10 @@ from jax_probes import JaxProbe, Walk
 from own_replay import Prioritised
 from test_train import expected
 
+from edrl.cli.train import Train
 from edrl.deep import JaxEnvironment, JaxStep, compiled
 from edrl.deep.callbacks import Callback, Row
-from edrl.deep.config import Config
+from edrl.deep.config import Config, preset
 from edrl.deep.device_memory import Columns, DeviceReplay, DeviceRollout, Layout
 from edrl.deep.environments import Step, jax_suites, make
 from edrl.deep.environments.in_jax import JaxOnHost
@@ -132,12 +133,12 @@ def test_things_happen_at_the_steps_of_the_host(tmp_path: Path) -> None:
     """Rows, evaluations and checkpoints do not wait for a block or a rollout to be complete."""
     config = Config(**{**MODES["rollouts"], "log_every": 72, "checkpoint_every": 150})
     run = train(config, tmp_path / "run", env=Walk())
-    rows = list(csv.DictReader((run.out / "metrics.csv").open()))
+    rows = list(csv.DictReader((run.out / "metrics.csv").read_text().splitlines()))
     assert [int(row["step"]) for row in rows] == [72, 144, 216, 288, 360]
     assert [float(row["epsilon"]) for row in rows] == [
         config.epsilon_at(int(row["step"])) for row in rows
     ]
-    evaluations = list(csv.DictReader((run.out / "evaluations.csv").open()))
+    evaluations = list(csv.DictReader((run.out / "evaluations.csv").read_text().splitlines()))
     assert [int(row["step"]) for row in evaluations] == [200, 400]
     saved = sorted(path.name for path in run.out.glob("checkpoint-*"))
     assert saved == ["checkpoint-000000000304", "checkpoint-000000000400"]
@@ -187,9 +188,10 @@ def test_replay_is_learnt_from_as_on_the_host(
     """The updates of one turn, given to the host's own `update` with the transitions drawn."""
     monkeypatch.setattr(compiled, "MOST_STEPS", 1)
     monkeypatch.setattr(compiled, "_LEAST_TURNS", 1)
-    config = Config(**{**MODES[mode], "log_every": 400, "evaluate_every": 0, "target_every": 300})
+    long = {"log_every": 400, "evaluate_every": 0, "target_every": 300, "learn_after": 30}
+    config = Config(**{**MODES[mode], **long})
     run = Run(config, tmp_path / "run", env=Walk())
-    while run.step < 120:
+    while run.step < 42:
         before, step = copied(run.state.learner), run.step
         run.advance()
     memory = run.state.memory
@@ -389,3 +391,37 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     jax_suites.made.cache_clear()
     with pytest.raises(ImportError, match=r"pgx is not installed: pip install 'edrl\[pgx\]'"):
         make("pgx/minatar-breakout", seed=0)
+
+
+@pytest.mark.parametrize("env", ["pgx/minatar-breakout", "gymnax/Breakout-MinAtar"])
+def test_minatar_in_jax_is_trained_by_the_command(env: str, tmp_path: Path) -> None:
+    pytest.importorskip(env.partition("/")[0])
+    config = preset(
+        "parallel", agent="dqn", env=env, steps=320, envs=8, rollout=8, minibatches=4,
+        evaluate_every=160, evaluate_episodes=2, evaluate_steps=20, log_every=160,
+        checkpoint_every=160,
+    )  # fmt: skip
+    assert Train(config=config, out=tmp_path / "run")() == 0
+    trained = load(tmp_path / "run")
+    assert trained.action_names == ("NOOP", "LEFT", "RIGHT")
+    assert trained.observation_shape == (10, 10, 4)
+    environment = make(env, seed=0)
+    frame = environment.reset()
+    assert frame.dtype == np.uint8
+    assert set(np.unique(frame)) == {0, 1}
+    assert environment.render().shape == (160, 160, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", [*jax_suites.PGX, *jax_suites.GYMNAX])
+def test_every_game_is_what_it_declares(env: str) -> None:
+    """Shapes are checked when it is made; the actions are those of MinAtar's own game."""
+    pytest.importorskip(env.partition("/")[0])
+    pytest.importorskip("minatar")
+    game = env.partition("/")[2].lower().replace("minatar", "").strip("-")
+    own = make(f"minatar/{game.replace('spaceinvaders', 'space_invaders')}", seed=0)
+    found = make(env, seed=0)
+    assert (found.frame_shape, found.action_names) == (own.frame_shape, own.action_names)
+    found.reset()
+    scores = [found.step(step % found.num_actions).score for step in range(5)]
+    assert np.isfinite(scores).all()
