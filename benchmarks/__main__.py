@@ -5,7 +5,7 @@ them run.
 
 Three run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
 compares ours with, `full_study`, which works out costs from what `training` found, and `compiled`,
-whose rival `make benchmark-rejax` installs.
+which `make benchmark-compiled` installs a rival for.
 """
 
 import importlib
