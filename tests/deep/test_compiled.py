@@ -53,10 +53,14 @@ SHORT: dict[str, Any] = {
     ("kind", "settings"),
     [
         ("delayed", {**PARALLEL, "agent": "er-dqn", "size": 5}),
-        ("both", PARALLEL),
+        pytest.param("both", PARALLEL, marks=pytest.mark.slow),
         ("both", {**REPLAY, "agent": "er-dqn", "size": 5}),
         ("delayed", {**REPLAY, "envs": 8, "n_step": 3, "trace": 0.9, "cut_traces": True}),
-        ("both", {**REPLAY, "envs": 4, "update_every": 8, "steps": 6_400, "target_every": 200}),
+        pytest.param(
+            "both",
+            {**REPLAY, "envs": 4, "update_every": 8, "steps": 6_400, "target_every": 200},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_agents_solve_the_probes(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
@@ -73,6 +77,9 @@ MODES: dict[str, dict[str, Any]] = {
     "many": {**REPLAY, **SHORT, "envs": 6, "update_every": 3, "n_step": 3, "trace": 0.5},
     "seldom": {**REPLAY, **SHORT, "envs": 2, "update_every": 8, "replay": 120},
 }
+
+
+SLOW = ("replay", "seldom")
 
 
 def same_arrays(one: Any, other: Any) -> None:
@@ -107,7 +114,9 @@ class Interrupt(Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", ["rollouts", "many", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)]
+)
 def test_a_resumed_run_is_the_run_wherever_blocks_end(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +190,7 @@ def test_a_rollout_is_learnt_from_as_on_the_host(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.state.since_log.losses[-1].mean, losses.mean, rtol=1e-4)
 
 
-@pytest.mark.parametrize("mode", ["replay", "many"])
+@pytest.mark.parametrize("mode", [pytest.param("replay", marks=pytest.mark.slow), "many"])
 def test_replay_is_learnt_from_as_on_the_host(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,10 +245,12 @@ def steps_of(rng: np.random.Generator, lanes: int, count: int) -> list[list[Mome
     return turns
 
 
-@pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("count", [7, 60])  # before and after the oldest entries are overwritten
+@pytest.mark.parametrize(("n_step", "count"), [(1, 60), (3, 7), (3, 60)])
 def test_memory_on_the_device_is_the_hosts(n_step: int, count: int) -> None:
-    """The same steps make the same columns, the same transitions and the same longer returns."""
+    """The same steps make the same columns, the same transitions and the same longer returns.
+
+    After 60 steps the oldest entries have been overwritten.
+    """
     lanes, capacity = 3, 61
     turns = steps_of(np.random.default_rng(count), lanes, count)
     host = Replay(capacity, (2,), np.float32, 1, n_step, 0.9, lanes)
@@ -393,7 +404,13 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         make("pgx/minatar-breakout", seed=0)
 
 
-@pytest.mark.parametrize("env", ["pgx/minatar-breakout", "gymnax/Breakout-MinAtar"])
+@pytest.mark.parametrize(
+    "env",
+    [
+        "pgx/minatar-breakout",
+        pytest.param("gymnax/Breakout-MinAtar", marks=pytest.mark.slow),
+    ],
+)
 def test_minatar_in_jax_is_trained_by_the_command(env: str, tmp_path: Path) -> None:
     pytest.importorskip(env.partition("/")[0])
     config = preset(
