@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+REJAX := .venv-rejax
 DOPAMINE := .venv-dopamine
 WHEEL := .venv-wheel
 LOWEST := .venv-lowest
 
-.PHONY: reproduce reproduce-full test test-slow test-search test-lowest test-page lint types layers check docs wheel benchmark benchmark-peers clean
+.PHONY: reproduce reproduce-full test test-slow test-search test-lowest test-page lint types layers check docs wheel benchmark benchmark-peers benchmark-compiled clean
 
 # --clear: what another Python has begun there, one that was too old say, must not stay.
 $(VENV)/package: pyproject.toml
@@ -95,5 +96,14 @@ $(DOPAMINE)/installed:
 benchmark-peers: $(VENV)/installed $(PEERS)/installed $(DOPAMINE)/installed  ## training beside agents of other projects
 	$(BIN)/python -m benchmarks training
 
+$(REJAX)/installed:
+	$(PYTHON) -m venv --clear $(REJAX)
+	$(REJAX)/bin/python -m pip install --quiet --upgrade pip
+	$(REJAX)/bin/python -m pip install --quiet rejax==0.1.3 gymnax==0.0.9
+	touch $@
+
+benchmark-compiled: $(VENV)/installed $(REJAX)/installed  ## compiled training beside the host's and rejax's
+	$(BIN)/python -m benchmarks compiled
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(DOPAMINE) $(WHEEL) $(LOWEST) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache
+	rm -rf $(VENV) $(PEERS) $(REJAX) $(DOPAMINE) $(WHEEL) $(LOWEST) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .jax_cache

@@ -3,8 +3,9 @@
 The names are imputation, noise, robust, decode, chain, sweep, update, heads, envs and start;
 without any, all of them run.
 
-Two run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
-compares ours with, and `full_study`, which works out costs from what `training` found.
+Three run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
+compares ours with, `full_study`, which works out costs from what `training` found, and `compiled`,
+which `make benchmark-compiled` installs a rival for.
 """
 
 import importlib
@@ -17,7 +18,7 @@ from benchmarks.timing import machine
 NAMES = (
     "imputation", "noise", "robust", "decode", "chain", "sweep", "update", "heads", "envs", "start",
 )  # fmt: skip
-ONLY_BY_NAME = ("training", "full_study")
+ONLY_BY_NAME = ("training", "full_study", "compiled")
 
 
 def main(names: list[str]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from tests.deep.probes import KINDS, Probe
+from probes import KINDS, Probe
 
 from edrl.core.families import Expectiles
 from edrl.core.risk import CVaR

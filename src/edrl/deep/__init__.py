@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from edrl.deep.agents import IQN, Agent, StatisticsAgent
     from edrl.deep.callbacks import Callback, Evaluation
     from edrl.deep.config import Config, preset
-    from edrl.deep.environments import Environment, Scores, Step, Suite, register
+    from edrl.deep.environments import (
+        Environment,
+        JaxEnvironment,
+        JaxOnHost,
+        JaxStep,
+        Scores,
+        Step,
+        Suite,
+        register,
+    )
     from edrl.deep.replay import Replay
     from edrl.deep.rollout import Batch
     from edrl.deep.run import Run
@@ -26,6 +35,9 @@ __all__ = [
     "Config",
     "Environment",
     "Evaluation",
+    "JaxEnvironment",
+    "JaxOnHost",
+    "JaxStep",
     "Replay",
     "Run",
     "Scores",
@@ -44,7 +56,16 @@ _MODULES = {
     "agents": ("IQN", "Agent", "StatisticsAgent"),
     "callbacks": ("Callback", "Evaluation"),
     "config": ("Config", "preset"),
-    "environments": ("Environment", "Scores", "Step", "Suite", "register"),
+    "environments": (
+        "Environment",
+        "JaxEnvironment",
+        "JaxOnHost",
+        "JaxStep",
+        "Scores",
+        "Step",
+        "Suite",
+        "register",
+    ),
     "replay": ("Replay",),
     "rollout": ("Batch",),
     "run": ("Run",),

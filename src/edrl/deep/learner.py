@@ -20,7 +20,7 @@ from edrl.deep.types import AnyArray, Key, Observations, Parameters
 
 # On two CPU cores an update takes half as long if XLA orders it for memory, not for what could run
 # at once: its matrix products use every core by themselves.
-_IN_ORDER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+IN_ORDER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
 Seed: TypeAlias = UInt32[AnyArray, "2"]
 """What a compiled function makes its random key of."""
@@ -31,7 +31,8 @@ def seed_of(stream: int, number: int) -> Seed:
     return np.array([stream % 2**32, number % 2**32], np.uint32)
 
 
-def _key(seed: Seed) -> Key:
+def key_of(seed: Seed) -> Key:
+    """The random key that a seed stands for."""
     key: Key = jax.random.wrap_key_data(jnp.asarray(seed))
     return key
 
@@ -140,7 +141,7 @@ def _copy(parameters: Parameters) -> Parameters:
     return jax.tree.map(jnp.copy, parameters)
 
 
-@partial(jax.jit, donate_argnames="learner", compiler_options=_IN_ORDER)
+@partial(jax.jit, donate_argnames="learner", compiler_options=IN_ORDER)
 def update(
     agent: Agent,
     optimiser: Optimiser,
@@ -155,10 +156,10 @@ def update(
         following: the steps [T, batch] from each transition on, if returns of several lengths are
             mixed.
     """
-    return _step(agent, optimiser, learner, batch, following, _key(seed))
+    return update_once(agent, optimiser, learner, batch, following, key_of(seed))
 
 
-@partial(jax.jit, donate_argnames="learner", compiler_options=_IN_ORDER)
+@partial(jax.jit, donate_argnames="learner", compiler_options=IN_ORDER)
 def updates(
     agent: Agent,
     optimiser: Optimiser,
@@ -168,15 +169,27 @@ def updates(
     following: Rollout | None = None,
 ) -> tuple[Learner, Losses]:
     """Steps of the optimiser, one after the other, for batches [update, batch, ...]."""
-    keys = jax.random.split(_key(seed), len(batches.actions))
+    return update_in_turn(agent, optimiser, learner, batches, following, key_of(seed))
+
+
+def update_in_turn(
+    agent: Agent,
+    optimiser: Optimiser,
+    learner: Learner,
+    batches: Batch,
+    following: Rollout | None,
+    key: Key,
+) -> tuple[Learner, Losses]:
+    """What `updates` compiles; for programs that do more than that."""
+    keys = jax.random.split(key, len(batches.actions))
     return jax.lax.scan(
-        lambda learner, given: _step(agent, optimiser, learner, *given),
+        lambda learner, given: update_once(agent, optimiser, learner, *given),
         learner,
         (batches, following, keys),
     )
 
 
-def _step(
+def update_once(
     agent: Agent,
     optimiser: Optimiser,
     learner: Learner,
@@ -184,6 +197,8 @@ def _step(
     following: Rollout | None,
     key: Key,
 ) -> tuple[Learner, Losses]:
+    """What `update` compiles; for programs that do more than that."""
+
     def loss(online: Parameters) -> Float[Array, " batch"]:
         if following is None:
             return agent.loss(online, learner.bootstrapping, batch, key)
@@ -227,7 +242,7 @@ class Passes(NamedTuple):
     minibatches: int  # in each
 
 
-@partial(jax.jit, static_argnames="passes", donate_argnames="learner", compiler_options=_IN_ORDER)
+@partial(jax.jit, static_argnames="passes", donate_argnames="learner", compiler_options=IN_ORDER)
 def learn_from(
     agent: Agent,
     optimiser: Optimiser,
@@ -237,7 +252,19 @@ def learn_from(
     seed: Seed,
 ) -> tuple[Learner, Losses]:
     """Learn from a rollout, whose targets are made once, in minibatches of mixed steps."""
-    targets_key, order_key, loss_key = jax.random.split(_key(seed), 3)
+    return pass_over(agent, optimiser, learner, rollout, passes, key_of(seed))
+
+
+def pass_over(
+    agent: Agent,
+    optimiser: Optimiser,
+    learner: Learner,
+    rollout: Rollout,
+    passes: Passes,
+    key: Key,
+) -> tuple[Learner, Losses]:
+    """What `learn_from` compiles; for programs that do more than that."""
+    targets_key, order_key, loss_key = jax.random.split(key, 3)
     targets = agent.targets(learner.bootstrapping, rollout, targets_key)
     steps = jax.tree.map(_flat, (rollout.observations, rollout.actions, targets))
     order = _minibatches(order_key, rollout.actions.size, passes)
@@ -271,7 +298,7 @@ def greedy_actions(
     agent: Agent, parameters: Parameters, observations: Observations, seed: Seed
 ) -> Int[Array, " batch"]:
     """The actions of highest value."""
-    return jnp.argmax(agent.action_values(parameters, observations, _key(seed)), axis=-1)
+    return jnp.argmax(agent.action_values(parameters, observations, key_of(seed)), axis=-1)
 
 
 class GreedyPolicy:
@@ -292,7 +319,7 @@ def learnt_returns(
     agent: Agent, parameters: Parameters, observations: Observations, seed: Seed
 ) -> Particles:
     """The return distributions [batch, action, n]."""
-    return agent.returns(parameters, observations, _key(seed))
+    return agent.returns(parameters, observations, key_of(seed))
 
 
 @jax.jit
@@ -304,7 +331,7 @@ def returns_of_actions(
     seed: Seed,
 ) -> Particles:
     """The return distributions [batch, n] of one action each."""
-    returns = agent.returns(parameters, observations, _key(seed))
+    returns = agent.returns(parameters, observations, key_of(seed))
     fields = (of_actions(jnp.asarray(table), actions) for table in (returns.atoms, returns.probs))
     return Particles(*fields)
 
@@ -314,4 +341,4 @@ def diagnose(
     agent: Agent, learner: Learner, batch: Batch, seed: Seed
 ) -> dict[str, Float[Array, ""]]:
     """What the agent has to say about a batch."""
-    return agent.diagnose(learner.online, learner.bootstrapping, batch, _key(seed))
+    return agent.diagnose(learner.online, learner.bootstrapping, batch, key_of(seed))

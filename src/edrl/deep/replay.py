@@ -18,7 +18,7 @@ from edrl.deep.play import Moment
 from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import AnyArray
 
-_NO_ACTION = -1
+NO_ACTION = -1
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Replay:
         except MemoryError as error:
             right = f"its frames of {self.frame_shape} need more memory than there is ({error})"
             raise fail("replay", self.capacity, f"{right}: make it smaller") from error
-        self.actions = np.full(self.capacity, _NO_ACTION, np.int32)
+        self.actions = np.full(self.capacity, NO_ACTION, np.int32)
         self.rewards = np.zeros(self.capacity, np.float32)
         self.terminals = np.zeros(self.capacity, bool)
         self.starts = np.zeros(self.capacity, bool)  # an episode's first frame
@@ -102,7 +102,7 @@ class Replay:
 
     def add_last(self, frame: Shaped[np.ndarray, "..."], lane: int = 0) -> None:
         """Add the frame on which an episode ended."""
-        self.add(frame, _NO_ACTION, 0.0, terminal=True, start=False, lane=lane)
+        self.add(frame, NO_ACTION, 0.0, terminal=True, start=False, lane=lane)
 
     def sample(self, rng: np.random.Generator, size: int) -> Batch:
         """Transitions drawn uniformly, with replacement, from all that are complete."""
@@ -115,7 +115,7 @@ class Replay:
             drawn = rng.integers(0, ends[-1], size)
             lanes = np.searchsorted(ends, drawn, side="right")
             times = drawn - (ends - count - first)[lanes]
-            real = self.actions[self.place(times, lanes)] != _NO_ACTION
+            real = self.actions[self.place(times, lanes)] != NO_ACTION
             chosen = np.concatenate([chosen, np.stack([times, lanes])[:, real]], axis=1)
         return self.gather(*chosen[:, :size])
 
@@ -136,7 +136,7 @@ class Replay:
         found = np.zeros(self.capacity, bool)
         for lane, (first, count) in enumerate(zip(*self._complete(), strict=True)):
             found[self.place(np.arange(first, first + count), lane)] = True
-        return np.asarray(found & (self.actions != _NO_ACTION))
+        return np.asarray(found & (self.actions != NO_ACTION))
 
     def at(self, places: Int[np.ndarray, " batch"]) -> Batch:
         """The transitions that begin at some places."""
@@ -160,7 +160,7 @@ class Replay:
         for _ in range(self.n_step):
             place = self.place(after, lanes)
             # Once a return has ended, or an episode was cut, nothing is added.
-            going = (discounts > 0) & (self.actions[place] != _NO_ACTION)
+            going = (discounts > 0) & (self.actions[place] != NO_ACTION)
             returns += np.where(going, discounts * self.rewards[place], 0)
             kept = np.where(self.terminals[place], 0, self.gamma)
             discounts = np.where(going, discounts * kept, discounts)
@@ -191,7 +191,7 @@ class Replay:
                     rewards=self.rewards[at],
                     discounts=np.where(self.terminals[at], 0, self.gamma).astype(np.float32),
                     next_observations=self.observe(times + 1, lanes),
-                    goes_on=self.actions[after] != _NO_ACTION,
+                    goes_on=self.actions[after] != NO_ACTION,
                 )
             )
         return Rollout(*(np.stack(column) for column in zip(*columns, strict=True)))

@@ -20,7 +20,9 @@ from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
 from edrl.deep.best import KeepBest
 from edrl.deep.callbacks import Calibrate, Callback, Checkpoints, Evaluate, Event, Log
+from edrl.deep.compiled import Compiled, compiled_training
 from edrl.deep.config import Config
+from edrl.deep.device_memory import DeviceReplay, DeviceRollout
 from edrl.deep.environments import Environment, EnvironmentSource, observation_shape
 from edrl.deep.environments.source import mixed_seed
 from edrl.deep.learner import (
@@ -82,10 +84,11 @@ class Run:
     ):
         self.config, self.out = config, Path(out)
         self.source = EnvironmentSource(config.env if env is None else env, config.sticky)
-        actors = Actors.of(self.source.lanes(config.seed, config.envs))
-        self.environment: Environment = actors.environments[0]
+        lanes = self.source.lanes(config.seed, config.envs)
+        self.environment: Environment = lanes[0]
         self.agent = build_agent(config, self.environment, family, agent)
         self.streams = Streams.of(config.seed)
+        self._compiled = compiled_training(config, self.environment, self.agent, self.streams)
         self.passed = passed_beside(
             agent=agent,
             env=None if env is None else self.environment.name,
@@ -103,8 +106,8 @@ class Run:
                 self.agent, optimiser_for(config, self.agent), jax.random.key(config.seed),
                 target_network=not config.rollout,
             ),
-            memory=_memory(config, self.environment, replay),
-            actors=actors,
+            memory=_memory(config, self.environment, replay, self._compiled),
+            actors=self._compiled.actors() if self._compiled else Actors.of(lanes),
             rng=np.random.default_rng(config.seed),
             counters=Counters(),
             since_log=SinceLog(),
@@ -150,7 +153,8 @@ class Run:
         for name, text in files.items():
             checkpoint.write_text(self.out / name, text)
         self._write_provenance([], {})
-        self.state.actors.begin()
+        if isinstance(self.state.actors, Actors):
+            self.state.actors.begin()
         self.save()
 
     def _check_nothing_is_lost(self, name: str, text: str) -> None:
@@ -171,19 +175,28 @@ class Run:
         checkpoint.replace_text(self.out / FILE, json.dumps([*before, now], indent=1) + "\n")
 
     def advance(self) -> None:
-        """One step of every environment: act, remember, learn."""
+        """One step of every environment, or a compiled block of steps: act, remember, learn."""
+        if isinstance(self.state.actors, Actors):
+            return self._step_here(self.state.actors)
+        assert self._compiled is not None
+        self._whole = False
+        self._compiled.advance(self.state)
+        self._whole = True
+
+    def _step_here(self, actors: Actors) -> None:
+        """One step of every environment on the host."""
         config, state, before = self.config, self.state, self.step
         policy = GreedyPolicy(self.agent, state.learner.acting, self.streams.acting, before)
         # Half a step of an environment whose state is saved must not be saved.
         self._whole = not self.environment.restorable
-        moments = state.actors.act(policy, config.epsilon_at(before), state.rng)
+        moments = actors.act(policy, config.epsilon_at(before), state.rng)
         self._whole = False
         for moment in moments:
             self._remember(moment)
         state.counters.step += config.envs
         if isinstance(state.memory, RolloutMemory):
             self._learn_from_rollout(state.memory)
-        elif before >= config.learn_after:
+        elif isinstance(state.memory, Replay) and before >= config.learn_after:
             count = self.step // config.update_every - before // config.update_every
             self._learn_from_replay(state.memory, count)
             if config.due(self.step, config.target_every):
@@ -192,7 +205,9 @@ class Run:
 
     def _remember(self, moment: Moment) -> None:
         """Add a step of one environment to the memory, and to what is logged."""
-        self.state.memory.remember(moment)
+        memory = self.state.memory
+        assert isinstance(memory, Replay | RolloutMemory)
+        memory.remember(moment)
         if moment.after.ended:
             self.state.since_log.played.add(moment)
             self.state.counters.episodes += 1
@@ -236,7 +251,8 @@ class Run:
         """Write a checkpoint of the whole state."""
         arrays = to_arrays(self.state)
         memory = self.state.memory
-        files = self._replay_files.write(memory) if isinstance(memory, Replay) else {}
+        replay = memory.on_host() if isinstance(memory, DeviceReplay) else memory
+        files = self._replay_files.write(replay) if isinstance(replay, Replay) else {}
         identity = identity_of(self.config, self.passed)
         checkpoint.save(
             self.out, checkpoint.Checkpoint(self.step, self.finished, identity, arrays, files)
@@ -247,18 +263,29 @@ class Run:
         """Continue from a checkpoint."""
         kept = checkpoint.load(path)
         check_identity(kept.identity, identity_of(self.config, self.passed))
-        if isinstance(self.state.memory, Replay):
-            self._replay_files.read(self.state.memory, kept.replay)
+        self._read_memory(kept.replay)
         self.state = from_arrays(self.state, kept.arrays)
-        for lane, environment in enumerate(self.state.actors.environments):
-            if not environment.restorable:
-                self._cut_episode(lane, environment)
+        if isinstance(self.state.actors, Actors):
+            self._cut_episodes(self.state.actors)
 
-    def _cut_episode(self, lane: int, environment: Environment) -> None:
-        """The episode of an environment whose state is lost ends here, as by a time limit."""
-        actors = self.state.actors
-        self.state.memory.cut(lane, actors.recent.frames[lane, -1])
-        actors.begin_episode(lane, environment.reset())
+    def _read_memory(self, files: dict[str, str]) -> None:
+        """Fill the memory from its files, if it has some."""
+        memory = self.state.memory
+        if isinstance(memory, Replay):
+            self._replay_files.read(memory, files)
+        elif isinstance(memory, DeviceReplay):
+            replay = memory.empty()
+            self._replay_files.read(replay, files)
+            memory.take_from(replay)
+
+    def _cut_episodes(self, actors: Actors) -> None:
+        """Episodes of environments whose state is lost end here, as by a time limit."""
+        memory = self.state.memory
+        assert isinstance(memory, Replay | RolloutMemory)
+        for lane, environment in enumerate(actors.environments):
+            if not environment.restorable:
+                memory.cut(lane, actors.recent.frames[lane, -1])
+                actors.begin_episode(lane, environment.reset())
 
     @contextlib.contextmanager
     def saved_if_it_fails(self) -> Iterator[None]:
@@ -283,9 +310,14 @@ def _shared_out(following: Rollout | None, count: int) -> Rollout | None:
 
 
 def _memory(
-    config: Config, environment: Environment, replay: type[Replay]
-) -> Replay | RolloutMemory:
+    config: Config, environment: Environment, replay: type[Replay], compiled: Compiled | None
+) -> Replay | RolloutMemory | DeviceReplay | DeviceRollout:
     """Where steps are kept until they are learnt from."""
+    if compiled is not None:
+        if replay is not Replay:
+            right = "it must be left out: in environments written in JAX memory is on the device"
+            raise fail("replay", replay, right)
+        return compiled.memory()
     frame_shape, dtype = environment.frame_shape, environment.frame_dtype
     if not config.rollout:
         return replay(

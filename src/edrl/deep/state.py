@@ -15,7 +15,14 @@ from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from edrl.deep.checkpoint import CheckpointError
-from edrl.deep.environments.environment import array_to_generator, generator_to_array
+from edrl.deep.device_memory import DeviceReplay, DeviceRollout
+from edrl.deep.environments.environment import (
+    array_to_generator,
+    from_plain,
+    generator_to_array,
+    to_plain,
+)
+from edrl.deep.lanes import Lanes
 from edrl.deep.learner import Learner, Losses
 from edrl.deep.play import Actors, Played
 from edrl.deep.replay import Replay
@@ -78,8 +85,8 @@ class RunState:
     """Everything that changes while a run goes on."""
 
     learner: Learner
-    memory: Replay | RolloutMemory
-    actors: Actors
+    memory: Replay | RolloutMemory | DeviceReplay | DeviceRollout
+    actors: Actors | Lanes
     rng: np.random.Generator
     counters: Counters
     since_log: SinceLog
@@ -96,7 +103,7 @@ def to_arrays(tree: PyTree) -> Arrays:
         elif isinstance(leaf, np.random.Generator):
             arrays[name] = generator_to_array(leaf)
         else:
-            arrays[name] = np.asarray(leaf)
+            arrays[name] = to_plain(leaf)
     return arrays
 
 
@@ -126,12 +133,12 @@ def _below(arrays: Arrays, prefix: str) -> Arrays:
 
 def _like(leaf: ArrayLike | np.random.Generator, name: str, array: np.ndarray) -> object:
     """An array as what it was before it was saved."""
-    like = generator_to_array(leaf) if isinstance(leaf, np.random.Generator) else np.asarray(leaf)
+    like = generator_to_array(leaf) if isinstance(leaf, np.random.Generator) else to_plain(leaf)
     if (array.shape, array.dtype) != (like.shape, like.dtype):
         expected = f"{name} is {array.dtype} {array.shape}, not {like.dtype} {like.shape}"
         raise CheckpointError(f"the checkpoint is of another agent: {expected}")
     if isinstance(leaf, np.random.Generator):
         return array_to_generator(array)
     if isinstance(leaf, jax.Array):
-        return jnp.asarray(array)
+        return from_plain(leaf, array)
     return array.item() if isinstance(leaf, int | float) else array

@@ -1,4 +1,4 @@
-"""Environments on the host, all with one interface: Atari, MinAtar, Gymnasium, suites of one's own.
+"""Environments with one interface: Atari, MinAtar, Gymnasium, in JAX, suites of one's own.
 
 A suite of one's own is registered by a module that is imported first: with
 
@@ -17,6 +17,7 @@ name, and their reports show scores between the random and the human one.
 """
 
 from edrl.deep.environments.environment import Environment, Step, observation_shape
+from edrl.deep.environments.in_jax import JaxEnvironment, JaxOnHost, JaxStep
 from edrl.deep.environments.source import EnvironmentSource
 from edrl.deep.environments.suite import (
     Scores,
@@ -31,6 +32,9 @@ from edrl.deep.environments.suite import (
 __all__ = [
     "Environment",
     "EnvironmentSource",
+    "JaxEnvironment",
+    "JaxOnHost",
+    "JaxStep",
     "Scores",
     "Step",
     "Suite",

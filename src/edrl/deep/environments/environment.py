@@ -1,8 +1,11 @@
 """What an environment is to an agent, and what all environments here share."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from edrl.core.check import fail
 
@@ -115,3 +118,24 @@ def array_to_generator(array: np.ndarray) -> np.random.Generator:
         "uinteger": uinteger,
     }
     return np.random.Generator(bits)
+
+
+Form: TypeAlias = jax.ShapeDtypeStruct
+"""The shape and the dtype of an array."""
+
+
+def is_key(leaf: object) -> bool:
+    """Whether it is an array of JAX's typed random keys, which NumPy cannot hold."""
+    return isinstance(leaf, jax.Array | Form) and bool(
+        jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    )
+
+
+def to_plain(leaf: ArrayLike) -> np.ndarray:
+    """An array as NumPy can hold it."""
+    return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+
+
+def from_plain(like: jax.Array | Form, array: np.ndarray) -> jax.Array:
+    """An array like another one from what `to_plain` made of it."""
+    return jax.random.wrap_key_data(jnp.asarray(array)) if is_key(like) else jnp.asarray(array)

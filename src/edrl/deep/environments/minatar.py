@@ -73,9 +73,8 @@ class MinAtar:
         return Step(self._frame(), float(reward), float(reward), bool(terminal), bool(terminal))
 
     def render(self) -> np.ndarray:
-        """A square for each cell, in the colour of its highest channel, uint8 [160, 160, 3]."""
-        highest = np.max(self._frame() * np.arange(1, self.frame_shape[-1] + 1), axis=-1)
-        return np.asarray(COLOURS[highest].repeat(CELL, axis=0).repeat(CELL, axis=1))
+        """A picture, uint8 [160, 160, 3]."""
+        return draw_cells(self._frame())
 
     def save(self) -> dict[str, np.ndarray]:
         """The attributes of the game (as JSON if they are no arrays) and its random generator."""
@@ -126,6 +125,12 @@ class MinAtar:
 
     def _frame(self) -> np.ndarray:
         return np.asarray(self._game.state().view(np.uint8))
+
+
+def draw_cells(frame: np.ndarray) -> np.ndarray:
+    """A square for each cell of a frame, in the colour of its highest channel."""
+    highest = np.max(frame * np.arange(1, frame.shape[-1] + 1), axis=-1)
+    return np.asarray(COLOURS[highest].repeat(CELL, axis=0).repeat(CELL, axis=1))
 
 
 def _forms(attributes: dict[str, Any]) -> dict[str, object]:

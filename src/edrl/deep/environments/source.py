@@ -8,12 +8,15 @@ import numpy as np
 
 from edrl.core.check import fail
 from edrl.deep.environments.environment import Environment
+from edrl.deep.environments.in_jax import JaxEnvironment
 from edrl.deep.environments.suite import make
 
 if TYPE_CHECKING:
     import gymnasium
 
-    EnvironmentLike = str | gymnasium.Env | Callable[[], gymnasium.Env]
+    from edrl.deep.environments.suite import Made
+
+    EnvironmentLike = Made | Callable[[], gymnasium.Env | JaxEnvironment]
 
 
 class EnvironmentSource:
@@ -21,7 +24,9 @@ class EnvironmentSource:
 
     def __init__(self, env: "EnvironmentLike", sticky: bool) -> None:
         self._env, self._sticky = env, sticky
-        self._unused = None if isinstance(env, str) or callable(env) else _copied(env)
+        self._unused = (
+            None if isinstance(env, str | JaxEnvironment) or callable(env) else _copied(env)
+        )
 
     def lanes(self, seed: int, count: int) -> list[Environment]:
         """Environments to train in; the first has the seed itself and is the object passed."""
@@ -39,7 +44,7 @@ class EnvironmentSource:
         unused = self._env if self._unused is None else copy.deepcopy(self._unused)
         return self._make(unused, seed)
 
-    def _make(self, env: "str | gymnasium.Env", seed: int) -> Environment:
+    def _make(self, env: "Made", seed: int) -> Environment:
         return make(env, seed=seed, sticky=self._sticky)
 
 

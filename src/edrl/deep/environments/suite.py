@@ -6,14 +6,18 @@ import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from edrl.core.check import check_seed, fail
-from edrl.deep.environments import atari, minatar
+from edrl.deep.environments import atari, in_jax, jax_suites, minatar
 from edrl.deep.environments.environment import Environment
 
 if TYPE_CHECKING:
     import gymnasium
+
+    Made = str | gymnasium.Env | in_jax.JaxEnvironment
+    """What environments are made from."""
 
 
 class Scores(NamedTuple):
@@ -77,7 +81,22 @@ class _MinAtar:
         return minatar.MinAtar(name.removeprefix(self.prefix), seed=seed)
 
 
-_SUITES: list[Suite] = [_Atari(), _MinAtar()]
+class _InJax:
+    """MinAtar's games as packages for JAX have them, which training compiles."""
+
+    has_sticky_actions = False
+    scores: Mapping[str, Scores] = MappingProxyType({})
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def make(self, name: str, *, seed: int, sticky: bool) -> Environment:
+        return in_jax.JaxOnHost(jax_suites.made(name), seed=seed)
+
+
+_SUITES: list[Suite] = [
+    _Atari(), _MinAtar(), _InJax(jax_suites.PGX), _InJax(jax_suites.GYMNAX),
+]  # fmt: skip
 
 
 def register(suite: Suite) -> None:
@@ -112,16 +131,20 @@ def import_suite(env: str) -> None:
             importlib.import_module(module)
 
 
-def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Environment:
-    """The environment called `env`, or a Gymnasium environment as an object.
+def make(env: "Made", *, seed: int, sticky: bool = False) -> Environment:
+    """The environment called `env`, or an environment of Gymnasium or in JAX as an object.
 
     Args:
-        env: "breakout" (Atari), "minatar/breakout", "CartPole-v1" (Gymnasium), or "MODULE:NAME",
-            where importing the module registers a suite or a Gymnasium id.
+        env: "breakout" (Atari), "minatar/breakout", "pgx/minatar-breakout" (in JAX), "CartPole-v1"
+            (Gymnasium), or "MODULE:NAME", where importing the module registers a suite or a
+            Gymnasium id.
         seed: of the environment's random numbers.
         sticky: whether an Atari game repeats the last action with probability 0.25.
     """
     seed = check_seed("seed", seed)
+    if isinstance(env, in_jax.JaxEnvironment):
+        _check_sticky(sticky, env)
+        return in_jax.JaxOnHost(env, seed=seed)
     suite, name = _find(env) if isinstance(env, str) else (None, "")
     if suite is None:
         return _make_gymnasium(env, seed, sticky)
@@ -129,7 +152,7 @@ def make(env: "str | gymnasium.Env", *, seed: int, sticky: bool = False) -> Envi
     return suite.make(name, seed=seed, sticky=sticky)
 
 
-def _check_sticky(refused: bool, env: "str | gymnasium.Env") -> None:
+def _check_sticky(refused: bool, env: "Made") -> None:
     if refused:
         raise fail("sticky", True, f"only Atari games can be made sticky, not {env}")
 
@@ -172,7 +195,7 @@ def _make_gymnasium(env: "str | gymnasium.Env", seed: int, sticky: bool) -> Envi
         except (gymnasium.error.Error, ImportError, ValueError) as error:
             raise fail("env", env, _advice(env, tuple(gymnasium.registry))) from error
     elif not isinstance(env, gymnasium.Env):
-        raise fail("env", env, "it must be a name or a gymnasium.Env")
+        raise fail("env", env, "it must be a name, a gymnasium.Env or a JaxEnvironment")
     _check_sticky(sticky, env)
     try:
         return Gymnasium(env, seed=seed)
@@ -188,8 +211,8 @@ def _advice(name: str, ids: tuple[str, ...]) -> str:
     near = get_close_matches(name.rpartition(":")[2].lower(), spelt, n=4)
     meant = f"did you mean {' or '.join(spelt[match] for match in near)}? " if near else ""
     return (
-        f"{meant}It must be one of the 57 Atari games, one of the five minatar/ games, an id of"
-        " Gymnasium, or MODULE:ID"
+        f"{meant}It must be one of the 57 Atari games, one of the five minatar/ games (pgx/ or"
+        " gymnax/ for those in JAX), an id of Gymnasium, or MODULE:ID"
     )
 
 
