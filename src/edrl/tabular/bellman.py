@@ -6,6 +6,7 @@ Equation (3) defines it, and Algorithm 1 imputes. The way of one transition is
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.rewards import EXPONENTIAL, KINDS, NORMAL, PARTICLES, UNIFORM
 
-_ATOMS_AT_ONCE = 2**20  # of backed-up distributions: this bounds the memory of a sweep
+_ATOMS_AT_ONCE = 2**14  # of backed-up distributions: this bounds the memory of a sweep
 
 
 def at_actions(policy: Policy, table: Float[Array, "S A *rest"]) -> Float[jax.Array, "S W *rest"]:
@@ -132,17 +133,27 @@ def sweep(
     returns = state_returns(mdp, policy, family.impute(at_actions(policy, values)))
     atoms_a_pair = mdp.probs.shape[-1] * mdp.rewards.size * returns.size
 
-    def updated(pair: Int[jax.Array, ""]) -> Float[Array, " K"]:
-        state, action = pair // mdp.num_actions, pair % mdp.num_actions
-        return family.evaluate(backup_pair(mdp, returns, state, action))
+    def updated(some: Int[jax.Array, " some"]) -> Float[Array, "some K"]:
+        states, actions = some // mdp.num_actions, some % mdp.num_actions
+        backed_up = jax.vmap(functools.partial(backup_pair, mdp, returns))(states, actions)
+        return family.evaluate(backed_up)
 
-    first = jnp.asarray(pairs.first)
-    at_once = max(1, _ATOMS_AT_ONCE // atoms_a_pair)
-    if at_once >= first.size:
-        found = jax.vmap(updated)(first)
-    else:
-        found = jax.lax.map(updated, first, batch_size=at_once)
+    found = in_groups(updated, jnp.asarray(pairs.first), _ATOMS_AT_ONCE // atoms_a_pair)
     return jnp.reshape(found[pairs.kind], values.shape)
+
+
+def in_groups(
+    function: Callable[[Int[jax.Array, " some"]], Float[Array, "some K"]],
+    numbers: Int[jax.Array, " all"],
+    size: int,
+) -> Float[jax.Array, "all K"]:
+    """The rows that `function` finds for all numbers, worked out for `size` of them at a time."""
+    if numbers.size <= size:
+        return jnp.asarray(function(numbers))
+    groups = -(-numbers.size // max(1, size))
+    filled = jnp.pad(numbers, (0, -numbers.size % groups), mode="edge").reshape(groups, -1)
+    rows: jax.Array = jax.lax.map(function, filled)
+    return rows.reshape(-1, rows.shape[-1])[: numbers.size]
 
 
 _sweep = jax.jit(sweep)

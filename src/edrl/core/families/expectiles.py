@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import fail
-from edrl.core.families.balance import balance_point
 from edrl.core.families.heads import Chords, WeightedAtoms, find_head
 from edrl.core.families.levels import (
     Head,
@@ -21,6 +20,7 @@ from edrl.core.families.levels import (
     evenly_spaced,
     levels_for,
 )
+from edrl.core.families.tails import expectiles_of
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.exact_expectiles import NEAR_HALF, Rule, impute_expectiles
 from edrl.core.imputation.robust_entropy import check_noise, check_support
@@ -176,21 +176,11 @@ class Expectiles(LevelStatistics):
 
     @jit
     def evaluate(self, mu: Particles) -> Values:
-        """Exact, by sorting and prefix sums: tau E[(Z-e)+] = (1-tau) E[(e-Z)+] is linear between
-        two atoms.
+        """Exact, by Newton's method: tau E[(Z-e)+] = (1-tau) E[(e-Z)+] is linear between two
+        atoms.
         """
-        mu = check_samples(mu).sorted()
-        gaps = jnp.diff(mu.atoms, axis=-1)
-        start = jnp.zeros_like(mu.atoms[..., :1])
-        mass_below = jnp.cumsum(mu.probs, axis=-1)[..., :-1]
-        mass_above = jnp.cumsum(mu.probs[..., ::-1], axis=-1)[..., ::-1][..., 1:]
-        # Sums of terms of one sign: no digits are lost.
-        below = jnp.concatenate([start, jnp.cumsum(mass_below * gaps, axis=-1)], axis=-1)
-        above = jnp.cumsum((mass_above * gaps)[..., ::-1], axis=-1)[..., ::-1]
-        above = jnp.concatenate([above, start], axis=-1)
-        return balance_point(
-            jnp.asarray(mu.atoms), below, above, jnp.asarray(self.taus, mu.atoms.dtype)
-        )
+        mu = check_samples(mu)
+        return expectiles_of(mu, jnp.asarray(self.taus, mu.atoms.dtype))
 
     @jit
     def loss(self, values: BroadcastValues, target: Particles) -> Numbers:

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from edrl.core.imputation.expectile_repair import chord_slopes, repaired
+from edrl.core.order import sorted_rows
 from edrl.core.particles import Particles
 from edrl.core.types import Array, Float, ValuesLike
 
@@ -139,7 +140,7 @@ def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: f
 
     def mended() -> Curve:
         """Row by row: what is consistent stays as it is, whatever else is in the batch."""
-        knots = side * jnp.maximum(side * jnp.sort(x, axis=-1), 0)
+        knots = side * jnp.maximum(side * sorted_rows(x), 0)
         moved = repaired(knots, p_ratio * knots, q_ratio * knots, taus, num_below, reach)
         keep = consistent[..., None]
         pairs = zip(as_it_is, (knots, *moved), strict=True)
@@ -193,7 +194,7 @@ def _share_to_the_left(x: jax.Array, slopes: jax.Array, side: jax.Array, rule: R
         jumps = jnp.diff(slopes, axis=-1)
         left = 1 - _at_most_half(inner[..., 0] * jumps[..., 1], jumps[..., 0])
         right = _at_most_half((1 - inner[..., -1]) * jumps[..., -2], jumps[..., -1])
-        return half.at[..., 0].set(left).at[..., -1].set(right)
+        return jnp.concatenate([left[..., None], half[..., 1:-1], right[..., None]], axis=-1)
     if rule == "spline":
         # A weighted harmonic mean of the two chords' masses below (beyond the mean: above) is
         # nearer to the smaller.
@@ -201,7 +202,7 @@ def _share_to_the_left(x: jax.Array, slopes: jax.Array, side: jax.Array, rule: R
         one, other = slopes[..., 1:-2], slopes[..., 2:-1]
         one, other = jnp.where(below, one, 1 - one), jnp.where(below, other, 1 - other)
         inner = _share((1 + inner) * one, (2 - inner) * other)
-    return half.at[..., 1:-1].set(inner)
+    return jnp.concatenate([half[..., :1], inner, half[..., -1:]], axis=-1)
 
 
 def _at_most_half(part: jax.Array, whole: jax.Array) -> jax.Array:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from edrl.core.check import fail
+from edrl.core.order import sorted_rows
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 from edrl.core.types import Array, Atoms, Float, Taus, ValuesLike
@@ -34,7 +35,7 @@ def quantile_cells(values: ValuesLike, taus: Taus) -> Particles:
     inner = (levels[..., 1:] + levels[..., :-1]) / 2
     first, last = jnp.zeros_like(levels[..., :1]), jnp.ones_like(levels[..., :1])
     edges = jnp.concatenate([first, inner, last], axis=-1)
-    return Particles(jnp.sort(values, axis=-1), jnp.diff(edges, axis=-1))
+    return Particles(sorted_rows(values), jnp.diff(edges, axis=-1))
 
 
 def on_support(values: ValuesLike, support: Float[Array, " m"]) -> Particles:
