@@ -20,7 +20,7 @@ from edrl.deep.config import Config, preset
 from edrl.deep.run import Run
 
 REJAX = ROOT / ".venv-rejax" / "bin" / "python"
-_ROUNDS = 5
+_ROUNDS = 9
 _PLAIN: dict[str, Any] = {
     "steps": 10**8, "evaluate_every": 0, "log_every": 10**6, "checkpoint_every": 10**6,
     "epsilon": (0.1, 0.1),
