@@ -23,6 +23,7 @@ FILE = "provenance.json"
 _PASSED = ("agent", "env", "family", "replay")
 _PACKAGES = (
     "edrl", "jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "ale-py", "MinAtar",
+    "pgx", "gymnax",
 )  # fmt: skip
 
 

@@ -65,10 +65,10 @@ class Pgx(_MinAtar):
     def step(
         self, key: PRNGKeyArray, state: State, action: Int[Array, ""]
     ) -> tuple[State, JaxStep]:
-        state = self._game.step(state, action, key)
-        reward, terminal = state.rewards[0], state.terminated
-        frame = state.observation.astype(jnp.uint8)
-        return state, JaxStep(frame, reward, reward, terminal, terminal | state.truncated)
+        later: Any = self._game.step(state, action, key)
+        reward, terminal = later.rewards[0], later.terminated
+        frame = later.observation.astype(jnp.uint8)
+        return later, JaxStep(frame, reward, reward, terminal, terminal | later.truncated)
 
 
 class Gymnax(_MinAtar):
