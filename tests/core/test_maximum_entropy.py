@@ -197,8 +197,8 @@ def test_huber_quantiles_of_any_spread(scale):
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        ("expectiles", np.float64),
-        ("huber", np.float64),
+        pytest.param("expectiles", np.float64, marks=pytest.mark.slow),
+        pytest.param("huber", np.float64, marks=pytest.mark.slow),
         ("huber", np.float32),
         ("smooth", np.float64),
     ],

@@ -83,6 +83,7 @@ def test_a_known_noise_of_zero_is_maximum_entropy() -> None:
     np.testing.assert_array_equal(told.probs, plain.probs)
 
 
+@pytest.mark.slow
 def test_less_noise_means_nearer_values() -> None:
     """The residual falls with the noise that is told, to nearly nothing."""
     values = np.asarray(ROBUST.evaluate(distributions(1)))
@@ -96,7 +97,9 @@ def test_less_noise_means_nearer_values() -> None:
     assert residuals[2] < 1e-4
 
 
-@pytest.mark.parametrize("noise", [0.01, 0.03, 0.1])
+@pytest.mark.parametrize(
+    "noise", [0.03, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (0.01, 0.1))]
+)
 def test_it_is_nearer_to_the_truth_than_its_rivals(noise: float) -> None:
     """With the noise estimated."""
     truth, names = distributions(2), ("robust", "maximum-entropy", "as_samples")

@@ -28,7 +28,7 @@ def test_what_keeps_the_contract_passes(case: Case) -> None:
     assert found.residual <= (1e-6 if case.exact else 2.0)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize("scale", [pytest.param(1.0, marks=pytest.mark.slow), 1e3])
 def test_how_far_imputation_is_from_exact_is_told_in_units_of_the_values(scale: float) -> None:
     rough = edrl.Expectiles(11, imputation="as_samples")
     found = edrl.verify(rough, scale).residual

@@ -160,7 +160,7 @@ def test_diagnoses_are_of_what_the_target_network_puts_out(name: str, exact: boo
     assert exact or residual.mean() > 1e-3
 
 
-@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("double", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_risk_measure_chooses_actions_and_next_actions(double: bool) -> None:
     """By the worst third of the imputed returns, which here is not always the action of highest
     mean.

@@ -20,7 +20,11 @@ EXPECTED = np.array([[1, 0], [np.nan, np.nan], [0, 1]])
 
 @pytest.mark.parametrize(
     "agent",
-    ["er-dqn[head=chords,size=5]", "er-dqn[head=atoms,size=5]", "qr-dqn[head=ordered,size=5]"],
+    [
+        "er-dqn[head=chords,size=5]",
+        pytest.param("er-dqn[head=atoms,size=5]", marks=pytest.mark.slow),
+        pytest.param("qr-dqn[head=ordered,size=5]", marks=pytest.mark.slow),
+    ],
 )
 def test_heads_solve_a_probe(agent: str, tmp_path: Path) -> None:
     """Expected returns within 0.1; no output of ER-DQN is inconsistent at any time."""

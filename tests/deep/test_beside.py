@@ -25,7 +25,10 @@ ROLLOUTS = {
 
 
 @pytest.mark.parametrize("settings", [REPLAY, ROLLOUTS], ids=["replay", "rollouts"])
-@pytest.mark.parametrize("agent", ["dqn", "er-dqn-naive", "iqn"])
+@pytest.mark.parametrize(
+    "agent",
+    ["dqn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("er-dqn-naive", "iqn"))],
+)
 def test_the_agent_learns_what_it_learns_alone(
     agent: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var, jaxpr_as_fun, jaxprs_in_params
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ _NO_MARKS = dict.fromkeys(_MARKS)  # on what is inside
 
 # XLA has no code for these within a kernel, and would refuse the whole program.
 _CALLS = ("callback", "custom_call", "ffi", "fft", "sort", "scatter", "top_k", "conv_", "dot_")
-_LINEAR_ALGEBRA = ("cholesky", "eig", "lu", "qr", "svd", "schur", "solve", "householder", "tridiag")
+_LINEAR_ALGEBRA = ("cholesky", "eig", "lu", "geqrf", "svd", "schur", "solve", "householder", "tridiag")
 _COLLECTIVES = ("all_", "ppermute", "psum", "pmin", "pmax", "axis_index", "feed", "shard_map")
 _RUNTIME = (*_CALLS, *_LINEAR_ALGEBRA, *_COLLECTIVES, "rng_", "pallas")
 _LARGEST_SUM = 2048  # terms: sums of more are given to a library
@@ -57,8 +57,14 @@ def fits_in_kernel(function: Callable[..., object], *args: object) -> bool:
 
 
 def _fits(program: Jaxpr) -> bool:
-    on_cpu = jax.default_backend() == "cpu"
-    return on_cpu and not any(_needs_runtime(equation) for equation in _equations(program))
+    if jax.default_backend() != "cpu" or any(_is_empty(given) for given in program.invars):
+        return False
+    return not any(_needs_runtime(equation) for equation in _equations(program))
+
+
+def _is_empty(given: Var) -> bool:
+    """A kernel has nothing to read there, and XLA aborts where an argument is not read."""
+    return math.prod(getattr(given.aval, "shape", ())) == 0
 
 
 def _equations(program: Jaxpr) -> Iterator[JaxprEqn]:
