@@ -69,7 +69,7 @@ def test_an_agent_of_ones_own_by_name(tmp_path: Path) -> None:
     assert isinstance(load(tmp_path / "run", trust=True).agent, OwnIQN)
 
 
-@pytest.mark.parametrize("agent", ["er-dqn", "iqn"])
+@pytest.mark.parametrize("agent", ["er-dqn", pytest.param("iqn", marks=pytest.mark.slow)])
 def test_a_prioritised_replay_learns_and_goes_on_exactly(agent: str, tmp_path: Path) -> None:
     """Its priorities are part of the run's tree, and random numbers of agents depend on the step
     alone.

@@ -29,7 +29,7 @@ PARALLEL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("trace", [0.0, 0.65])
+@pytest.mark.parametrize("trace", [pytest.param(0.0, marks=pytest.mark.slow), 0.65])
 @pytest.mark.parametrize("agent", ["dqn", "c51", "qr-dqn", "er-dqn", "er-dqn-naive", "iqn"])
 def test_every_agent_solves_the_probes_from_rollouts(
     agent: str, trace: float, tmp_path: Path
@@ -142,7 +142,7 @@ def test_a_run_in_an_environment_that_cannot_be_restored_goes_on(tmp_path: Path)
     assert again.config.schedule_steps is None
 
 
-@pytest.mark.parametrize("envs", [1, 8])
+@pytest.mark.parametrize("envs", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_returns_of_several_lengths_are_learnt_from_replay(envs: int, tmp_path: Path) -> None:
     """Actions are random, so only traces that are cut give the returns of the best ones."""
     settings = {"envs": envs, "rollout": 0, "n_step": 3, "trace": 0.9, "cut_traces": True}

@@ -23,7 +23,17 @@ _NO_MARKS = dict.fromkeys(_MARKS)  # on what is inside
 
 # XLA has no code for these within a kernel, and would refuse the whole program.
 _CALLS = ("callback", "custom_call", "ffi", "fft", "sort", "scatter", "top_k", "conv_", "dot_")
-_LINEAR_ALGEBRA = ("cholesky", "eig", "lu", "geqrf", "svd", "schur", "solve", "householder", "tridiag")
+_LINEAR_ALGEBRA = (
+    "cholesky",
+    "eig",
+    "lu",
+    "geqrf",
+    "svd",
+    "schur",
+    "solve",
+    "householder",
+    "tridiag",
+)
 _COLLECTIVES = ("all_", "ppermute", "psum", "pmin", "pmax", "axis_index", "feed", "shard_map")
 _RUNTIME = (*_CALLS, *_LINEAR_ALGEBRA, *_COLLECTIVES, "rng_", "pallas")
 _LARGEST_SUM = 2048  # terms: sums of more are given to a library
