@@ -111,7 +111,11 @@ const placeAtoms = ({ x, pFirst, qLast, slopes }) => {
   const tailRight = x[n - 1] + qLast / (massRight > 0 ? massRight : 1);
   const fromLeft = toRight.slice(0, -1);
   const fromRight = toLeft.slice(1);
-  const inner = fromLeft.map((left, i) => x[i] + shareOf(fromRight[i], left) * (x[i + 1] - x[i]));
+  // Knots in line leave no mass in their gap but rounding errors, which must not place its atoms.
+  const nothing = Number.EPSILON ** 0.75;
+  const inner = fromLeft.map(
+    (left, i) => x[i] + shareOf(fromRight[i], left, nothing) * (x[i + 1] - x[i]),
+  );
   const middles = [tailLeft, ...inner, tailRight];
   if (n <= 2) {
     // Of two knots nearly all mass is in the tails: one atom in each gap is better there.
@@ -146,7 +150,8 @@ const shareToTheLeft = (x, jumps) => {
 
 const atMostHalf = (part, whole) => (2 * part < whole ? part / (whole > 0 ? whole : 1) : 0.5);
 
-const shareOf = (one, other) => (one + other > 0 ? one / (one + other) : 0.5);
+const shareOf = (one, other, nothing = 0) =>
+  one + other > nothing ? one / (one + other) : 0.5;
 
 /** The mean when no tau is 1/2: the middle of the interval that convexity leaves for it. */
 export const feasibleMean = (given, taus) => {
