@@ -1,4 +1,4 @@
-"""Expectiles by Newton's method against their definition, and kernels against plain programs."""
+"""Expectiles by Newton's method against their definition, and sorting of few numbers."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,6 @@ import pytest
 import scipy.stats
 
 from edrl import Expectiles, Particles
-from edrl.core.one_kernel import fits_in_kernel, in_one_kernel
 from edrl.core.order import sorted_rows
 
 
@@ -44,25 +43,3 @@ def test_derivatives_equal_differences() -> None:
 def test_few_numbers_are_sorted_as_many() -> None:
     x = np.random.default_rng(0).integers(-3, 3, (50, 9)).astype(float)
     np.testing.assert_array_equal(sorted_rows(x), np.sort(x, axis=-1))
-
-
-def test_a_kernel_computes_what_a_program_does() -> None:
-    def loop(count: jax.Array, x: jax.Array, unused: jax.Array) -> jax.Array:
-        def body(i: jax.Array, x: jax.Array) -> jax.Array:
-            return jax.lax.cond(x[0] > 0, lambda: jnp.cos(x) + x[i % 4], lambda: x + 0.3)
-
-        return jax.lax.fori_loop(0, count, body, x)
-
-    x = jnp.linspace(-1, 1, 8)
-    args = (jnp.asarray(100), x, x)
-    found = jax.jit(in_one_kernel(loop))(*args)
-    np.testing.assert_allclose(found, jax.jit(loop)(*args), rtol=1e-12)
-    lowered = jax.jit(in_one_kernel(loop)).lower(*args).compile().as_text()
-    assert ("xla_cpu_small_call" in lowered) == (jax.default_backend() == "cpu")
-
-
-def test_what_needs_the_runtime_is_no_kernel() -> None:
-    x = jnp.linspace(0, 1, 8)
-    assert not fits_in_kernel(jnp.sort, x)
-    assert not fits_in_kernel(lambda x: x.at[jnp.asarray(3)].set(1.0), x)
-    np.testing.assert_array_equal(jax.jit(in_one_kernel(jnp.sort))(x[::-1]), x)

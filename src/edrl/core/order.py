@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from edrl.core.types import AtomsLike
 
-_FEW = 16  # up to here it takes no longer than sorting, and it can be part of a kernel
+_FEW = 16  # up to here it takes no longer than sorting
 
 
 def sorted_rows(x: AtomsLike) -> jax.Array:

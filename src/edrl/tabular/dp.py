@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from edrl.core.check import check_count, check_number
-from edrl.core.one_kernel import in_one_kernel
 from edrl.core.particles import Particles
 from edrl.core.plot import COLOURS
 from edrl.core.precision import in_float64, is_concrete
@@ -312,16 +311,11 @@ def _sweeps(
         # (a mean).
         rounding = _ROUNDING * jnp.finfo(values.dtype).eps * largest
         enough = jnp.maximum(tolerance * jnp.minimum(1.0, jnp.max(largest)), rounding)
-        changes = jax.lax.dynamic_update_slice(
-            jnp.asarray(state.changes), jnp.max(change)[None], (state.done,)
-        )
+        changes = jnp.asarray(state.changes).at[state.done].set(jnp.max(change))
         return _Sweeps(updated, largest, jnp.all(change <= enough), changes, state.done + 1)
 
-    @in_one_kernel
-    def sweeps(start: _Sweeps) -> _Sweeps:
-        return jax.lax.while_loop(lambda at: (at.done < at_most) & ~at.is_over(), body, start)
-
-    return sweeps(before._replace(done=jnp.asarray(0)))
+    start = before._replace(done=jnp.asarray(0))
+    return jax.lax.while_loop(lambda at: (at.done < at_most) & ~at.is_over(), body, start)
 
 
 def initial_values(

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from jaxtyping import Shaped
 
 from edrl.core.check import check_count, check_number, fail
-from edrl.core.one_kernel import fits_in_kernel, in_one_kernel
 from edrl.core.precision import in_float64
 from edrl.core.risk import RiskMeasure, check_risk
 from edrl.core.statistics import Statistics, check_family
@@ -117,7 +116,7 @@ def learn(
 
     chosen = None if policy is None else _policy_that_ends(mdp, policy, sampling)
     learner = Learner(
-        mdp, family, chosen, epsilon, decay or None, trace, sampling, control, risk, parameters
+        mdp, family, chosen, epsilon, decay, trace, sampling, control, risk, parameters
     )
     state = _begin(_initial(mdp, family, parameters, initial), (len(alphas), len(keys)))
     at_once = max(1, _STEPS_AT_ONCE // length) * length
@@ -267,32 +266,21 @@ def _run(
             if rollout:
                 return learner.rollout(alpha, chances, state)
 
-            @in_one_kernel
-            def steps(count: Index, state: State) -> State:
-                def step(i: Index, state: State) -> State:
-                    here = Chances(chances.uniform[i], chances.standard[i])
-                    return learner.step(alpha, here, state)
+            def step(i: Index, state: State) -> State:
+                here = Chances(chances.uniform[i], chances.standard[i])
+                return learner.step(alpha, here, state)
 
-                after: State = jax.lax.fori_loop(0, count, step, state)
-                return after
-
-            return steps(jnp.minimum(size, last - times[0]), state)
+            count = jnp.minimum(size, last - times[0])
+            after: State = jax.lax.fori_loop(0, count, step, state)
+            return after
 
         blocks = (last - first + size - 1) // size
         after: State = jax.lax.fori_loop(0, blocks, block, state)
         return after
 
-    alone = State(*(jnp.asarray(field)[0, 0] for field in state))
-    if alphas.size * keys.size == 1 or fits_in_kernel(one, alphas[0], keys[0], alone):
-        # One after the other: a mapped loop is no kernel, and a mapped `cond` computes both of its
-        # branches.
-        runs = (alphas.shape[0], keys.shape[0])
-        every = (jnp.repeat(alphas, runs[1]), jnp.tile(keys, runs[0]), _reshaped(state, 2, (-1,)))
-        return _reshaped(jax.lax.map(lambda run: one(*run), every), 1, runs)
+    if keys.shape[0] == alphas.shape[0] == 1:
+        # Unmapped, since a mapped `cond` computes both of its branches.
+        alone = one(alphas[0], keys[0], State(*(field[0, 0] for field in state)))
+        return State(*(field[None, None] for field in alone))
     over_seeds = jax.vmap(one, (None, 0, 0))
     return jax.vmap(over_seeds, (0, None, 0))(alphas, keys, state)
-
-
-def _reshaped(state: State, axes: int, shape: tuple[int, ...]) -> State:
-    """The states of runs whose first axes have another shape."""
-    return State(*(jnp.reshape(field, (*shape, *field.shape[axes:])) for field in state))

@@ -66,7 +66,7 @@ class Learner(eqx.Module):
     family: Statistics
     policy: Policy | None
     epsilon: float
-    decay: float | None  # None and not 0 if the step size stays: a power is a good part of a step
+    decay: float
     trace: float
     sampling: Sampling = eqx.field(static=True)
     control: Control | None = eqx.field(static=True)
@@ -85,13 +85,11 @@ class Learner(eqx.Module):
     def draw(self, key: Key) -> Chances:
         """All random numbers of a step."""
         key_uniform, key_reward = jax.random.split(key)
-        pairs = (self.mdp.num_states * self.mdp.num_actions,) if self.sampling == "all" else ()
-        uniform = jax.random.uniform(key_uniform, (*pairs, 4 if pairs else 7))
-        if self.mdp.continuous is None:
-            return Chances(uniform, jnp.zeros((*pairs, 3)))
-        if not pairs:
-            return Chances(uniform, standard_draws(key_reward))
-        return Chances(uniform, jax.vmap(standard_draws)(jax.random.split(key_reward, *pairs)))
+        if self.sampling != "all":
+            return Chances(jax.random.uniform(key_uniform, (7,)), standard_draws(key_reward))
+        pairs = self.mdp.num_states * self.mdp.num_actions
+        keys = jax.random.split(key_reward, pairs)
+        return Chances(jax.random.uniform(key_uniform, (pairs, 4)), jax.vmap(standard_draws)(keys))
 
     def step(self, alpha: Number, chances: Chances, state: State) -> State:
         """Choose a pair, or all of them, and learn from a transition."""
@@ -172,28 +170,18 @@ class Learner(eqx.Module):
 
     def target(self, parameters: Table, seen: Transition) -> Particles:
         """The distribution of r + gamma z, with z imputed at (x', a') (Algorithm 2)."""
-        here = jnp.asarray(parameters)[seen.after, seen.following]
-
-        def imputed() -> tuple[Array, Array]:
-            found = self.family.impute(self.values(here))
-            return found.atoms, found.probs
-
-        def nothing() -> tuple[Array, Array]:
-            atoms, probs = imputed()
-            return jnp.zeros_like(atoms), probs
-
-        # Not `jnp.where`: what comes out of a condition is computed once, and not for each use.
-        following = Particles(*jax.lax.cond(seen.ended, nothing, imputed))
+        values = self.values(jnp.asarray(parameters)[seen.after, seen.following])
+        imputed = self.family.impute(values)
+        following = Particles(jnp.where(seen.ended, 0, imputed.atoms), imputed.probs)
         return following.push(seen.reward, self.mdp.gamma)
 
     def learnt(self, alpha: Number, state: State, seen: Transition, target: Particles) -> State:
         """After the update of the pair that was seen, and where the trajectory is then."""
         x, a = seen.state, seen.action
-        parameters, visits = jnp.asarray(state.parameters), jnp.asarray(state.visits)
-        row, count = self.updated(alpha, state, seen, target), visits[x, a] + 1
-        # As slices: a scatter could not be part of a kernel.
-        parameters = jax.lax.dynamic_update_slice(parameters, row[None, None], (x, a, 0 * x))
-        visits = jax.lax.dynamic_update_slice(visits, count[None, None], (x, a))
+        parameters = (
+            jnp.asarray(state.parameters).at[x, a].set(self.updated(alpha, state, seen, target))
+        )
+        visits = jnp.asarray(state.visits).at[x, a].add(1)
         return _after(state._replace(parameters=parameters, visits=visits), seen)
 
     def updated(
@@ -204,8 +192,7 @@ class Learner(eqx.Module):
         """
         x, a = seen.state, seen.action
         before = jnp.asarray(state.parameters)[x, a]
-        visits = jnp.asarray(state.visits)[x, a] + 1.0
-        rate = alpha if self.decay is None else alpha * visits**-self.decay
+        rate = alpha * (jnp.asarray(state.visits)[x, a] + 1.0) ** -self.decay
         gradient: jax.Array = jax.grad(self.loss)(before, target)
         return before - rate * gradient
 
@@ -246,7 +233,5 @@ def _after(state: State, seen: Transition) -> State:
 
 def _pick(chance: Number, weights: Shaped[Array, " n"]) -> Int[jax.Array, ""]:
     """An index with probabilities proportional to the weights; the chance is uniform on [0, 1)."""
-    if weights.shape[-1] == 1:
-        return jnp.zeros((), jnp.int32)
     levels = jnp.cumsum(jnp.asarray(weights, float))
     return jnp.sum(levels <= chance * levels[-1], dtype=jnp.int32)
