@@ -134,7 +134,7 @@ def read_run(path: Path, goals: Goals) -> RunResult:
     """The run in a directory; plans may have grown since it was begun."""
     config = read_config(path)
     evaluations = numbers(path / "evaluations.csv", ("step", "mean"))
-    check_increasing(path / "evaluations.csv", "step", evaluations["step"])
+    check_increasing(path / "evaluations.csv", "steps", evaluations["step"])
     goal = max(config.steps, goals.get((Record.of(config), config.env, config.seed), 0))
     return RunResult(
         path=path,

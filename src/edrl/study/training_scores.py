@@ -25,7 +25,7 @@ def read_training_scores(run: Path, planned: int) -> Table:
     """
     path = run / "metrics.csv"
     rows = numbers(path, TRAINING, needed="score")
-    check_increasing(path, "step", rows["step"])
+    check_increasing(path, "steps", rows["step"])
     check_increasing(path, "episodes", rows["episodes"])
     # The file counts all episodes since the beginning.
     rows["episodes"] = np.diff(rows["episodes"], prepend=0.0).tolist()
