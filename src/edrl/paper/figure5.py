@@ -176,7 +176,8 @@ def _judge_imputation(rows: Table, levels: str) -> list[Claim]:
     for name, mode in product(("EDRL", "EDRL-naive"), ("DP", "TD")):
         both[name, mode] = _cells(rows, "error", levels, mode, name)
         mean[name, mode] = both[name, mode].mean(axis=1)
-    ratios = {mode: mean["EDRL-naive", mode] / mean["EDRL", mode] for mode in ("DP", "TD")}
+    with np.errstate(divide="ignore"):  # next to the goal EDRL's error may be exactly 0
+        ratios = {mode: mean["EDRL-naive", mode] / mean["EDRL", mode] for mode in ("DP", "TD")}
     # The last cell is the farthest from the goal.
     at_x0 = {mode: ratio[:, -1] for mode, ratio in ratios.items()}
     # A fall from the one to the other is a defeat.
