@@ -77,7 +77,9 @@ def test_the_readme_is_short_and_shows_what_its_example_prints(
 ) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.encode()) <= 7_000
-    code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    found = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    code, shown = found.groups()
     exec(compile(code, "README.md", "exec"), {"__name__": "example"})
     assert capsys.readouterr().out == shown
 
