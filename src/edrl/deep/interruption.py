@@ -44,7 +44,8 @@ def until_interrupted() -> Iterator[Callable[[], int]]:
 def _answered_at_once() -> Iterator[None]:
     """Let a thread answer signals: Python's handlers wait while an environment computes in C."""
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    if sys.platform != "win32":  # where signals come from a thread, which may wait
+        os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     thread = threading.Thread(target=_answer, args=(reading,), daemon=True)
     thread.start()

@@ -1,12 +1,17 @@
 """Locks on files: a study has one driver and a run one worker, even on several machines."""
 
 import errno
-import fcntl
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 
 class Taken(Exception):
@@ -31,12 +36,25 @@ def is_locked(path: Path) -> bool:
     try:
         with path.open() as file:  # NFS grants a shared lock only to those who may read
             # Shared: two that look at once do not take each other for a worker.
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            _lock_at_once(file, shared=True)
     except FileNotFoundError:
         return False
-    except BlockingIOError:
+    except _HELD:
         return True
     return False
+
+
+_HELD = PermissionError if sys.platform == "win32" else BlockingIOError  # somebody has the lock
+
+
+def _lock_at_once(file: IO[str], shared: bool) -> None:
+    """Lock a file until it is closed, or raise `_HELD`. Windows has no shared locks."""
+    if sys.platform == "win32":
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
 
 
 def _lock(file: IO[str], path: Path, patience: float) -> None:
@@ -50,8 +68,8 @@ def _lock(file: IO[str], path: Path, patience: float) -> None:
 def _got(file: IO[str], path: Path) -> bool:
     """Lock the file, unless somebody else has."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        _lock_at_once(file, shared=False)
+    except _HELD:
         return False
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
