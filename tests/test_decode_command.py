@@ -134,7 +134,7 @@ def test_what_is_no_text_or_not_there_is_refused(
     assert run(monkeypatch, path) == 2
     assert "is no CSV file" in capsys.readouterr().out
     assert run(monkeypatch, tmp_path / "none.csv") == 2
-    assert "none.csv" in capsys.readouterr().out
+    assert "none.csv': there is no such file" in capsys.readouterr().out
     assert run(monkeypatch, tmp_path) == 2
 
 

@@ -18,6 +18,7 @@ from edrl.deep.settings import (
     Flag,
     Kind,
     Number,
+    Optional,
     Pair,
     RiskName,
     Word,
@@ -28,7 +29,9 @@ from edrl.deep.variant import AGENTS, Variant, labels
 
 
 def values(kind: Kind) -> st.SearchStrategy[Any]:
-    """All that a setting of a kind may be."""
+    """All that a setting of a kind may be, but None."""
+    if isinstance(kind, Optional):
+        return values(kind.kind)
     if isinstance(kind, Count):
         return st.integers(kind.least, 10**12)
     if isinstance(kind, Number):

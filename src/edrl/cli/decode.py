@@ -125,15 +125,10 @@ class Decode:
 
 def read_cells(path: Path) -> dict[str, list[Cell]]:
     """The cells of a file by their groups, in the file's order; without groups, of the group ''."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            cells = list(_parsed(path, file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is no CSV file: {error}") from error
-    if not cells:
-        raise ValueError(f"{path} has no cells: below the header, each line is one")
+    if not path.exists():
+        raise fail("cells", str(path), "there is no such file")
     groups: dict[str, list[Cell]] = {}
-    for cell in cells:
+    for cell in _read(path):
         groups.setdefault(cell.group, []).append(cell)
     for name, members in groups.items():
         if len(members) < 2:
@@ -141,6 +136,17 @@ def read_cells(path: Path) -> dict[str, list[Cell]]:
             line = members[0].line
             raise ValueError(f"{path}, line {line}: {of} only one cell, at least two are needed")
     return groups
+
+
+def _read(path: Path) -> list[Cell]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            cells = list(_parsed(path, file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is no CSV file: {error}") from error
+    if not cells:
+        raise ValueError(f"{path} has no cells: below the header, each line is one")
+    return cells
 
 
 def _parsed(path: Path, file: Iterator[str]) -> Iterator[Cell]:
@@ -227,14 +233,17 @@ def _show(
         shown.add_row(Text(name or "all"), *_summary(found))
     console.print(shown)
     for name, found in decoded.items():
-        lines = [cell.line for cell in groups[name]]
-        for warning in found.contradictions([f"line {line}" for line in lines]):
-            of = f" of group {name}" if name else ""
-            text = f"The cells{of} contradict each other: {warning}."
-            console.print(Text(text, style="yellow"), soft_wrap=True)
+        _show_contradictions(console, groups[name], found)
     if len(decoded) > _MOST_DRAWN:
         text = f"The picture has the first {_MOST_DRAWN} of {len(decoded)} groups."
         console.print(text, highlight=False)
+
+
+def _show_contradictions(console: Console, cells: Sequence[Cell], found: Decoded) -> None:
+    of = f" of group {cells[0].group}" if cells[0].group else ""
+    for warning in found.contradictions([f"line {cell.line}" for cell in cells]):
+        text = f"The cells{of} contradict each other: {warning}."
+        console.print(Text(text, style="yellow"), soft_wrap=True)
 
 
 def _summary(found: Decoded) -> list[str]:

@@ -84,19 +84,8 @@ class Play:
         # No window is opened, no sound is played, and pygame does not greet anybody.
         for name, value in _SILENT.items():
             os.environ.setdefault(name, value)
-        config = loaded.config
-        environment = make(config.env, seed=self.seed, sticky=config.sticky)
-        actors = Actors.of([environment])
-        actors.begin()
-        policy, rng = loaded.policy(self.seed), np.random.default_rng(self.seed)
-        shots, score, ended, step = list[Shot](), 0.0, False, 0
-        while step < self.steps and not ended:
-            game = environment.render() if step % self.every == 0 else None
-            (moment,) = actors.act(policy, config.evaluate_epsilon, rng)
-            if game is not None:
-                returns = loaded.returns(moment.observation)
-                shots.append(Shot(game, returns, moment.action, score))
-            score, step, ended = moment.score, step + 1, moment.after.ended
+        environment = make(loaded.config.env, seed=self.seed, sticky=loaded.config.sticky)
+        shots, step, score = self._play(loaded, environment)
         names, ends = environment.action_names, return_axis([shot.returns for shot in shots])
         drawn = track(
             shots, "draw", console=Console(stderr=True), transient=True, update_period=0.5
@@ -104,6 +93,21 @@ class Play:
         pictures = [picture(*shot, names=names, ends=ends) for shot in drawn]
         write_film(self.video, pictures, self.every / steps_per_second(environment))
         return step, score
+
+    def _play(self, loaded: Trained, environment: Environment) -> "tuple[list[Shot], int, float]":
+        """Play; returns what the film shows, the number of steps, and the score."""
+        actors = Actors.of([environment])
+        actors.begin()
+        policy, rng = loaded.policy(self.seed), np.random.default_rng(self.seed)
+        shots, score, ended, step = list[Shot](), 0.0, False, 0
+        while step < self.steps and not ended:
+            game = environment.render() if step % self.every == 0 else None
+            (moment,) = actors.act(policy, loaded.config.evaluate_epsilon, rng)
+            if game is not None:
+                returns = loaded.returns(moment.observation)
+                shots.append(Shot(game, returns, moment.action, score))
+            score, step, ended = moment.score, step + 1, moment.after.ended
+        return shots, step, score
 
 
 class Shot(NamedTuple):

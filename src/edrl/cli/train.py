@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -125,16 +125,21 @@ class Train:
             raise fail("resume", str(out), "there is no run with a checkpoint in it")
         own = read_config(out)
         check_trusted(str(out), own.names_of_code(), self.trust)
+        given = self._given_beside(own)
+        steps = given.pop("steps", own.steps)
+        for name, value in given.items():
+            raise fail(name, value, "with --resume the run's own settings hold: leave it out")
+        return lengthened(own, replace(own, steps=steps).steps)
+
+    def _given_beside(self, own: Config) -> dict[str, Any]:
+        """What was given and is not as a run has it."""
         named = Variant.parse(self.config.agent)
         asked = asdict(self.config) | {"agent": named.base} | dict(named.changes)
         given = {name: asked[name] for name in asked if asked[name] != getattr(own, name)}
         given.pop("changed", None)
-        steps = given.pop("steps", own.steps)
         given |= {"out": str(self.out)} if self.out else {}
         given |= {"preset": self.preset} if self.preset != "paper" else {}
-        for name, value in given.items():
-            raise fail(name, value, "with --resume the run's own settings hold: leave it out")
-        return lengthened(own, replace(own, steps=steps).steps)
+        return given
 
 
 def train_by_default(arguments: Sequence[str]) -> Train:

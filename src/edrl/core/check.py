@@ -5,6 +5,7 @@ right.
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 
@@ -22,15 +23,18 @@ def fail(argument: str, value: object, right: str) -> ValueError:
 
 def check_count(argument: str, value: object, least: int, most: int | None = None) -> int:
     """A whole number of at least `least`, and at most `most` if there is one."""
-    right = f"it must be a whole number of at least {least}"
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise fail(argument, value, right)
-    whole = isinstance(value, int) or (math.isfinite(value) and int(value) == value)
-    if not whole or value < least:
-        raise fail(argument, value, right)
+    if not _is_whole(value) or value < least:
+        raise fail(argument, value, f"it must be a whole number of at least {least}")
     if most is not None and value > most:
         raise fail(argument, value, f"it must be at most {most}")
     return int(value)
+
+
+def _is_whole(value: object) -> TypeGuard[int | float | np.integer | np.floating]:
+    """Whether a value is a whole number, as 3, 3.0 and NumPy's are; True is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return isinstance(value, int) or (math.isfinite(value) and int(value) == value)
 
 
 def check_seed(argument: str, value: object) -> int:

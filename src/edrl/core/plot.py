@@ -71,15 +71,19 @@ def _curves(mu: Particles, labels: Sequence[str] | None) -> list[Curve]:
     if count > len(COLOURS):
         right = f"at most {len(COLOURS)} fit into a picture: index the batch first, e.g. mu[0]"
         raise fail("mu.shape", mu.shape, right)
-    places = list(np.ndindex(mu.shape))
-    names = [", ".join(map(str, place)) for place in places] if labels is None else list(labels)
+    names = _names(mu) if labels is None else list(labels)
     if len(names) != count:
         raise fail("labels", labels, f"{count} labels are needed")
     curves = []
-    for place, name, colour in zip(places, names, COLOURS, strict=False):
+    for place, name, colour in zip(np.ndindex(mu.shape), names, COLOURS, strict=False):
         one = mu[place] if place else mu
         curves.append(Curve(f"{name}: {_in_words(one)}" if name else _in_words(one), one, colour))
     return curves
+
+
+def _names(mu: Particles) -> list[str]:
+    """The places of all distributions in their batch."""
+    return [", ".join(map(str, place)) for place in np.ndindex(mu.shape)]
 
 
 def _in_words(mu: Particles) -> str:

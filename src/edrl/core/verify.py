@@ -46,15 +46,7 @@ def verify(family: Statistics, scale: float = 1.0, seed: int = 0) -> Verified:
         ("statistics of a distribution", values),
         ("values of no distribution", anything),
     ):
-        imputed = family.impute(given)
-        atoms, probs = np.asarray(imputed.atoms), np.asarray(imputed.probs)
-        _check_shape("impute(values)", atoms[..., 0], (_ROWS,))
-        try:
-            Particles(
-                atoms, probs
-            )  # which looks at numbers; `impute` was compiled, and had none to look at
-        except ValueError as error:
-            raise ValueError(f"impute(values) is no distribution, for {what}: {error}") from error
+        _check_imputed(family, given, what)
     _check_mean(family, values, mu)
     sizes = np.abs(values).max(axis=0)
     return Verified(
@@ -109,17 +101,27 @@ def _check_loss(
     for other in losses:
         if (other < least - slack).any():
             raise ValueError("loss(values, mu) must be least at values = evaluate(mu)")
-    both = Particles(
-        *(
-            np.concatenate(pair, axis=-1)
-            for pair in ((mu.atoms, nu.atoms), (mu.probs / 2, nu.probs / 2))
-        )
-    )
+    both = _mixed(mu, nu)
     halves = (least + np.asarray(family.loss(values, nu))) / 2
-    if (
-        np.abs(np.asarray(family.loss(values, both)) - halves) > slack + 1e-6 * np.abs(halves)
-    ).any():
+    off = np.abs(np.asarray(family.loss(values, both)) - halves)
+    if (off > slack + 1e-6 * np.abs(halves)).any():
         raise ValueError("loss(values, mu) must be affine in mu: an expectation over its atoms")
+
+
+def _mixed(mu: Particles, nu: Particles) -> Particles:
+    """The distribution that is one of both with probability 1/2 each."""
+    atoms = np.concatenate([mu.atoms, nu.atoms], axis=-1)
+    return Particles(atoms, np.concatenate([mu.probs / 2, nu.probs / 2], axis=-1))
+
+
+def _check_imputed(family: Statistics, values: np.ndarray, what: str) -> None:
+    imputed = family.impute(values)
+    atoms, probs = np.asarray(imputed.atoms), np.asarray(imputed.probs)
+    _check_shape("impute(values)", atoms[..., 0], (_ROWS,))
+    try:
+        Particles(atoms, probs)  # looks at numbers; `impute` was compiled, and had none to look at
+    except ValueError as error:
+        raise ValueError(f"impute(values) is no distribution, for {what}: {error}") from error
 
 
 def _check_mean(family: Statistics, values: np.ndarray, mu: Particles) -> None:

@@ -15,7 +15,7 @@ from edrl.core.check import fail
 from edrl.core.statistics import Statistics
 from edrl.deep.named_statistics import named_imputation, own_statistics, with_head
 from edrl.deep.networks import NetworkName
-from edrl.deep.settings import AGENTS_OWN, RUNS_OWN, SETTINGS, Value
+from edrl.deep.settings import AGENTS_OWN, RUNS_OWN, SETTINGS, Value, check_entries
 from edrl.deep.variant import AGENTS, Changes, Variant
 
 PresetName = Literal["paper", "minatar", "parallel", "classic", "quick"]
@@ -142,19 +142,20 @@ class Config:
 
     def __post_init__(self) -> None:
         named = Variant.parse(self.agent)
-        given = {name: getattr(self, name) for name in SETTINGS}
-        beside = {name: value for name, value in given.items() if value != DEFAULTS[name]}
-        settings = {**given, **checked_changes(named, beside)}
-        for name, kind in SETTINGS.items():
-            object.__setattr__(self, name, kind.check(name, settings[name]))
+        for name, value in self._checked_settings(named).items():
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "agent", named.base)
         object.__setattr__(self, "changed", self._changed({*self.changed, *dict(named.changes)}))
         if self.schedule_steps is None and self.schedule != "constant":
             object.__setattr__(self, "schedule_steps", self.steps)
-        checks = [self._check_dqn, self._check_support, self._check_head]
-        checks += [self._check_rollout] if self.rollout else [self._check_envs, self._check_replay]
-        for check in checks:
-            check()
+        self._check_together()
+
+    def _checked_settings(self, named: Variant) -> dict[str, Value]:
+        """All settings in their plain form, with those in the agent's name."""
+        given = {name: getattr(self, name) for name in SETTINGS}
+        beside = {name: value for name, value in given.items() if value != DEFAULTS[name]}
+        settings = {**given, **checked_changes(named, beside)}
+        return {name: kind.check(name, settings[name]) for name, kind in SETTINGS.items()}
 
     def _changed(self, named: set[str]) -> tuple[str, ...]:
         """The settings in the agent's name: those given with it, and what makes another agent."""
@@ -163,6 +164,17 @@ class Config:
         if self.size == own_size(self.agent):
             absent.add("size")
         return tuple(sorted((named | own) - absent))
+
+    def _check_together(self) -> None:
+        """Whether the settings go together."""
+        self._check_dqn()
+        self._check_support()
+        self._check_head()
+        if self.rollout:
+            self._check_rollout()
+        else:
+            self._check_envs()
+            self._check_replay()
 
     def _check_dqn(self) -> None:
         if self.agent == "dqn" and self.size not in (None, 1):
@@ -181,9 +193,8 @@ class Config:
     def _check_replay(self) -> None:
         least = self.envs * (self.n_step + 2)
         if self.learn_after < least:
-            raise fail(
-                "learn_after", self.learn_after, f"it must be at least {least}: envs (n_step + 2)"
-            )
+            right = f"it must be at least {least}: envs (n_step + 2)"
+            raise fail("learn_after", self.learn_after, right)
         if self.replay < self.learn_after:
             right = f"it must be at least learn_after ({self.learn_after}), to hold those steps"
             raise fail("replay", self.replay, right)
@@ -235,12 +246,10 @@ class Config:
 
     def family(self) -> Statistics:
         """The agent's statistics and imputation."""
-        own = self.agent not in AGENTS
-        family = (
-            own_statistics(self.agent, self.size)
-            if own
-            else algorithm(AGENTS[self.agent], self.size, self.support)
-        )
+        if self.agent in AGENTS:
+            family = algorithm(AGENTS[self.agent], self.size, self.support)
+        else:
+            family = own_statistics(self.agent, self.size)
         if self.imputation is not None:
             imputation = named_imputation(self.imputation, family)
             family = dataclasses.replace(family, imputation=imputation)
@@ -289,14 +298,7 @@ class Config:
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any]) -> "Config":
         """The config whose settings JSON has held: lists are tuples."""
-        if not isinstance(entries, Mapping):
-            raise fail("config", entries, "it must be an object with settings by their names")
-        for name in ("agent", *RUNS_OWN):  # others may have been added since it was written
-            if name not in entries:
-                raise fail("config", sorted(entries), f"it must have a setting {name!r}")
-        for name in entries:
-            if name not in DEFAULTS:
-                raise fail("config", name, "this version of edrl has no such setting")
+        check_entries(entries)
         lists = {name: tuple(entry) for name, entry in entries.items() if isinstance(entry, list)}
         changed = lists.get("changed", ())
         if entries.get("changed", []) != [*changed] or not set(SETTINGS).issuperset(changed):
@@ -318,9 +320,8 @@ def checked_changes(variant: Variant, given: Mapping[str, Value]) -> dict[str, V
     """A variant's changes; settings that are given beside it must not contradict them."""
     for name, value in variant.changes:
         if given.get(name, value) != value:
-            raise fail(
-                name, given[name], f"it must be {value}, as in {variant}, or be left out of one"
-            )
+            right = f"it must be {value}, as in {variant}, or be left out of one"
+            raise fail(name, given[name], right)
     return dict(variant.changes)
 
 
@@ -361,12 +362,9 @@ _PARALLEL: dict[str, Any] = {
     "evaluate_every": 1_000_000, "evaluate_steps": 10_000, "evaluate_episodes": 64,
     "log_every": 100_000, "checkpoint_every": 500_000,
 }  # fmt: skip
-_SHORT = {
-    "steps": 5_000,
-    "evaluate_every": 2_500,
-    "evaluate_steps": 1_000,
-    "checkpoint_every": 1_000,
-}
+_SHORT: dict[str, Any] = {
+    "steps": 5_000, "evaluate_every": 2_500, "evaluate_steps": 1_000, "checkpoint_every": 1_000,
+}  # fmt: skip
 PRESETS: dict[PresetName, dict[str, Any]] = {
     "paper": {},
     "minatar": _MINATAR,

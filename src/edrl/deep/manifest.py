@@ -5,6 +5,7 @@ Whatever a manifest.json may hold, it becomes a record with the right types or a
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -80,17 +81,20 @@ def damaged(path: Path, why: str) -> CheckpointError:
 def _checked(path: Path, content: dict[str, Any]) -> Manifest:
     right = {
         "version": True,
-        "step": type(content.get("step")) is int and content["step"] >= 0,
+        "step": _is_step(content.get("step")),
         "finished": isinstance(content.get("finished"), bool),
         "identity": _is_identity(content.get("identity")),
         "files": _are_sums(content.get("files")) and set(content["files"]) == {ARRAYS},
-        "replay": _are_sums(content.get("replay"))
-        and all(REPLAY_FILE.fullmatch(name) for name in content["replay"]),
+        "replay": _are_sums(content.get("replay")) and _are_replay_files(content["replay"]),
     }
     for name, is_right in right.items():
         if not is_right:
             raise damaged(path, f"{name!r} is missing from its manifest, or is not what it must be")
     return Manifest(**{name: content[name] for name in right})
+
+
+def _is_step(entry: Any) -> bool:
+    return type(entry) is int and entry >= 0
 
 
 def _is_identity(entry: object) -> bool:
@@ -101,3 +105,7 @@ def _is_identity(entry: object) -> bool:
 
 def _are_sums(entry: object) -> bool:
     return isinstance(entry, dict) and all(isinstance(total, str) for total in entry.values())
+
+
+def _are_replay_files(names: Iterable[str]) -> bool:
+    return all(REPLAY_FILE.fullmatch(name) for name in names)

@@ -1,5 +1,6 @@
 """Acting: one loop for training, evaluation, calibration and films."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from edrl.deep.frames import RecentFrames
 
 Policy = Callable[[Shaped[np.ndarray, "lane ..."]], Int[np.ndarray, " lane"]]
 """From observations to greedy actions."""
+_ENDLESS = sys.maxsize  # more steps or episodes than anyone plays
 
 
 class Moment(NamedTuple):
@@ -127,8 +129,8 @@ def play(
     epsilon: float,
     seed: int,
     *,
-    steps: int | None = None,
-    episodes: int | None = None,
+    steps: int = _ENDLESS,
+    episodes: int = _ENDLESS,
     watch: Callable[[Moment], None] = lambda moment: None,
     played: Played | None = None,
 ) -> Played:
@@ -142,7 +144,7 @@ def play(
     actors = Actors.of([environment])
     actors.begin()
     taken, moment = 0, None
-    while (steps is None or taken < steps) and (episodes is None or len(played.scores) < episodes):
+    while taken < steps and len(played.scores) < episodes:
         (moment,) = actors.act(policy, epsilon, rng)
         taken += 1
         watch(moment)

@@ -67,14 +67,20 @@ class ReplayFiles:
 
 def _check(name: str, arrays: dict[str, np.ndarray], replay: Replay) -> None:
     """Whether a file holds entries that fit a memory."""
-    rows = arrays["times"].shape if "times" in arrays else ()
-    like = {column: getattr(replay, column) for column in _FIELDS}
-    right = {column: (one.shape[1:], one.dtype) for column, one in like.items()}
-    right |= {"lanes": ((), np.dtype(np.int64)), "times": ((), np.dtype(np.int64))}
-    for column, (shape, dtype) in right.items():
-        found = arrays.get(column, np.zeros((), object))
+    absent = np.zeros((), object)
+    rows = arrays.get("times", absent).shape
+    for column, (shape, dtype) in _entries(replay).items():
+        found = arrays.get(column, absent)
         if len(rows) != 1 or found.shape != (*rows, *shape) or found.dtype != dtype:
             raise CheckpointError(f"replay/{name} is damaged: its {column} do not fit the memory")
     lanes, times = arrays["lanes"], arrays["times"]
     if ((lanes < 0) | (lanes >= replay.lanes) | (times < 0)).any():
         raise CheckpointError(f"replay/{name} is damaged: it has lanes or times that are not there")
+
+
+def _entries(replay: Replay) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """The shape and the dtype of one entry in each column of a file."""
+    like = {column: getattr(replay, column) for column in _FIELDS}
+    entries = {column: (one.shape[1:], one.dtype) for column, one in like.items()}
+    number = ((), np.dtype(np.int64))
+    return {**entries, "lanes": number, "times": number}

@@ -4,11 +4,12 @@ This is the one table that a config is checked by, and that variants of agents a
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from math import inf
-from typing import Protocol, cast, get_args
+from typing import Any, Protocol, cast, get_args, runtime_checkable
 
 from edrl.core.check import check_count, check_number, check_seed, fail
 from edrl.core.families import HEAD_NAMES, IMPUTATION_NAMES
@@ -19,6 +20,7 @@ Value = bool | int | float | str | tuple[float, ...] | None
 """What a setting may be."""
 
 
+@runtime_checkable
 class Kind(Protocol):
     """What a setting may be."""
 
@@ -31,12 +33,9 @@ class Count:
     """A whole number of at least `least`."""
 
     least: int
-    optional: bool = False
     most: int = 10**15  # more than memory or time can hold
 
     def check(self, name: str, value: Value) -> Value:
-        if value is None and self.optional:
-            return None
         return check_count(name, value, self.least, self.most)
 
 
@@ -55,11 +54,8 @@ class Number:
     low: float
     high: float = inf
     above: bool = False
-    optional: bool = False
 
     def check(self, name: str, value: Value) -> Value:
-        if value is None and self.optional:
-            return None
         if isinstance(value, bool):
             raise fail(name, value, "it must be a number")
         return check_number(name, cast("float", value), self.low, self.high, open_low=self.above)
@@ -81,25 +77,23 @@ class Word:
 
     words: tuple[str, ...] = ()
     own: bool = False
-    optional: bool = False
 
     def check(self, name: str, value: Value) -> Value:
-        if value is None and self.optional:
-            return None
         if not isinstance(value, str):
             raise fail(name, value, "it must be a word")
-        if not self.words or value in self.words or (self.own and is_users_own(value)):
-            return value
-        raise fail(name, value, one_of(value, self.words, "MODULE:NAME" if self.own else ""))
+        if not self._allows(value):
+            raise fail(name, value, one_of(value, self.words, "MODULE:NAME" if self.own else ""))
+        return value
+
+    def _allows(self, word: str) -> bool:
+        return not self.words or word in self.words or (self.own and is_users_own(word))
 
 
 @dataclass(frozen=True)
 class RiskName:
-    """A risk measure and its number, such as cvar-0.1; none by default."""
+    """A risk measure and its number, such as cvar-0.1."""
 
     def check(self, name: str, value: Value) -> Value:
-        if value is None:
-            return None
         risk_named(str(value))
         return value
 
@@ -117,16 +111,26 @@ class Pair:
         return tuple(check_number(name, number, self.low, self.high) for number in value)
 
 
+@dataclass(frozen=True)
+class Optional:
+    """What a setting of some kind may be, or None."""
+
+    kind: Kind
+
+    def check(self, name: str, value: Value) -> Value:
+        return None if value is None else self.kind.check(name, value)
+
+
 BESIDE = ("c51", "qr-dqn", "qr-dqn-imputation", "er-dqn", "er-dqn-naive")
 """The agents whose statistics can be learnt beside another agent."""
 
 SETTINGS: dict[str, Kind] = {
     "env": Word(),
     "seed": Seed(),
-    "size": Count(1, optional=True),
+    "size": Optional(Count(1)),
     "support": Pair(),
-    "imputation": Word(IMPUTATION_NAMES, own=True, optional=True),
-    "head": Word(HEAD_NAMES, optional=True),
+    "imputation": Optional(Word(IMPUTATION_NAMES, own=True)),
+    "head": Optional(Word(HEAD_NAMES)),
     "network": Word(get_args(NetworkName)),
     "layer_norm": Flag(),
     "steps": Count(1),
@@ -144,15 +148,15 @@ SETTINGS: dict[str, Kind] = {
     "trace": Number(0.0, 1.0),
     "cut_traces": Flag(),
     "double": Flag(),
-    "risk": RiskName(),
-    "beside": Word(BESIDE, optional=True),
+    "risk": Optional(RiskName()),
+    "beside": Optional(Word(BESIDE)),
     "optimiser": Word(("adam", "radam")),
     "learning_rate": Number(0.0, above=True),
     "schedule": Word(("constant", "linear", "cosine")),
-    "schedule_steps": Count(1, optional=True),
+    "schedule_steps": Optional(Count(1)),
     "schedule_floor": Number(0.0, 1.0),
     "adam_epsilon": Number(0.0, above=True),
-    "max_gradient": Number(0.0, above=True, optional=True),
+    "max_gradient": Optional(Number(0.0, above=True)),
     "average": Number(0.0, 1.0),
     "epsilon": Pair(0.0, 1.0),
     "epsilon_steps": Count(0),
@@ -194,6 +198,18 @@ def check_name(argument: str, name: str, without: tuple[str, ...] = RUNS_OWN) ->
         raise fail(argument, name, f"it belongs to runs; what can be changed is {', '.join(known)}")
     if name not in known:
         raise fail(argument, name, one_of(name, known))
+
+
+def check_entries(entries: Mapping[str, Any]) -> None:
+    """Whether JSON has held an object with a config's settings; the config checks their values."""
+    if not isinstance(entries, Mapping):
+        raise fail("config", entries, "it must be an object with settings by their names")
+    for name in ("agent", *RUNS_OWN):  # others may have been added since it was written
+        if name not in entries:
+            raise fail("config", sorted(entries), f"it must have a setting {name!r}")
+    for name in entries:
+        if name not in ("agent", "changed", *SETTINGS):
+            raise fail("config", name, "this version of edrl has no such setting")
 
 
 def read_value(name: str, text: str) -> Value:

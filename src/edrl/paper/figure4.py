@@ -35,6 +35,7 @@ from edrl.paper.experiment import (
 from edrl.paper.thresholds import judged
 from edrl.report import style
 from edrl.tabular import MDP, evaluate, learn, return_distributions, rollouts
+from edrl.tabular.ground_truth import Truth
 
 _K = 9
 _HOW = {"DP": "dynamic programming", "TD": f"{STEPS:,} temporal-difference steps"}
@@ -50,8 +51,7 @@ def measure(full: bool, advance: Advance) -> Tables:
     rows, bounds = [], []
     for number, levels in enumerate(LEVELS):
         exact, naive = expectiles(levels, _K), expectiles(levels, _K, "as_samples")
-        low, high = (bound[0, FORWARD] for bound in truth.bracket(exact))
-        bounds.append(table(levels=levels, tau=exact.taus, low=low, high=high))
+        bounds.append(_true_bounds(truth, levels, exact))
         runs: dict[tuple[str, str], Sequence[Array]] = {
             ("truth", "exact"): [truth.values(exact)[0, FORWARD]],
             ("Monte Carlo", "MC"): [exact.evaluate(returns) for returns in sampled],
@@ -62,6 +62,12 @@ def measure(full: bool, advance: Advance) -> Tables:
             runs[name, "TD"] = list(_learn(chain, family, seeds)[:, 0, FORWARD])
         rows += [_rows(*key, levels, exact.taus, values) for key, values in runs.items()]
     return {"expectiles": joined(*rows), "truth_bounds": joined(*bounds)}
+
+
+def _true_bounds(truth: Truth, levels: str, family: Expectiles) -> Table:
+    low, high = truth.bracket(family)
+    at = (0, FORWARD)
+    return table(levels=levels, tau=family.taus, low=low[at], high=high[at])
 
 
 def _learn(chain: MDP, family: Expectiles, seeds: int) -> np.ndarray:

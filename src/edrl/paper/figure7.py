@@ -10,6 +10,7 @@ from edrl import Categorical, Expectiles, Quantiles, Statistics
 from edrl.paper.experiment import (
     Advance,
     Claim,
+    Columns,
     Drawing,
     Experiment,
     Table,
@@ -112,7 +113,7 @@ def _draw_means(axes: Axes, tables: Tables) -> None:
 
 def _draw_advantage(axes: Axes, means: Table) -> None:
     for name in _ALGORITHMS:
-        first, second = (select(means, algorithm=name, action=action) for action in ("a1", "a2"))
+        first, second = _of_both_actions(means, name)
         advantage = first["mean"] - second["mean"]
         axes.plot(first["k"], advantage, label=name, **style.look_of(name))
     axes.axhline(0.15, color=style.COLOURS["truth"], linestyle=":", label="truth")
@@ -167,12 +168,6 @@ _CAPTION_K = (
 
 def judge(tables: Tables) -> list[Claim]:
     cdrl, qdrl, edrl = (_means(tables["means"], name, _K) for name in _ALGORITHMS)
-    ks = sorted({int(k) for k in select(tables["means"], algorithm="QDRL")["k"]})
-    second = {}
-    for k in ks:
-        first_mean, second_mean = _means(tables["means"], "QDRL", k)
-        second[k] = second_mean / first_mean
-    few, many = [k for k in ks if k < _ENOUGH], [k for k in ks if k >= _ENOUGH]
     return [
         judged(
             "figure-7-cdrl",
@@ -198,17 +193,31 @@ def judge(tables: Tables) -> list[Claim]:
                 "first mean over second": edrl[0] / edrl[1],
             },
         ),
-        judged(
-            "figure-7-qdrl-many",
-            "edrl",
-            "QDRL chooses wrongly with up to 4 quantiles only, and rightly from 5 on (the paper names no number)",
-            "second mean over first: " + ", ".join(f"{second[k]:.3f}× for K = {k}" for k in ks),
-            {
-                "second mean over first, each K up to 4": min(second[k] for k in few),
-                "first mean over second, each K from 5": min(1 / second[k] for k in many),
-            },
-        ),
+        _judge_number_of_quantiles(tables["means"]),
     ]
+
+
+def _judge_number_of_quantiles(means: Table) -> Claim:
+    """How many quantiles QDRL needs for the right choice."""
+    first, second = _of_both_actions(means, "QDRL")
+    ratios = second["mean"] / first["mean"]
+    few = first["k"] < _ENOUGH
+    listed = [f"{ratio:.3f}× for K = {k}" for k, ratio in zip(first["k"], ratios, strict=True)]
+    return judged(
+        "figure-7-qdrl-many",
+        "edrl",
+        "QDRL chooses wrongly with up to 4 quantiles only, and rightly from 5 on (the paper names no number)",
+        "second mean over first: " + ", ".join(listed),
+        {
+            "second mean over first, each K up to 4": ratios[few].min(),
+            "first mean over second, each K from 5": (1 / ratios[~few]).min(),
+        },
+    )
+
+
+def _of_both_actions(means: Table, name: str) -> tuple[Columns, Columns]:
+    """The rows of an algorithm, one for each K, for the first action and for the second."""
+    return select(means, algorithm=name, action="a1"), select(means, algorithm=name, action="a2")
 
 
 def _means(rows: Table, name: str, k: int) -> tuple[float, float]:

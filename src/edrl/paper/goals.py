@@ -1,6 +1,7 @@
 """Figures 13 and 14: N-chains with uniform and Gaussian goal rewards."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -116,8 +117,6 @@ def _judge(rows: Table, goal: str, levels: str) -> list[Claim]:
         "distance": least_growth(naive[:, None, len(LENGTHS) :], 2),
     }
     with_k = naive[1:] / naive[:-1]
-    w1 = [at_start(rows, "w1", algorithm="EDRL", k=k, **chosen) for k in (1, *ks)]
-    naive_w1 = at_start(rows, "w1", algorithm="EDRL-naive", k=9, **chosen)
     numbers = {"least ratio at x0": float(at_x0.min()), "ratio for K = 9 at x0": float(at_x0[-1])}
     measured = f"at x0 naive's is {listed(at_x0, ks, '×')} as large (DP)"
     if levels == MIDPOINTS:
@@ -144,17 +143,24 @@ def _judge(rows: Table, goal: str, levels: str) -> list[Claim]:
             float(with_k.min()),
             note=_GROWTH_WITH_K_NOTES[levels],
         ),
-        judged(
-            f"{name}-w1{SUFFIX[levels]}", "Appendix E",
-            f"More expectiles lower EDRL's W1 at x0, naive's stays poor (DP), {where}",
-            f"{listed(w1, (1, *ks))}; naive {naive_w1:.3g} for K = 9",
-            {
-                "least improvement": min(a / b for a, b in itertools.pairwise(w1)),
-                "naive's over EDRL's for K = 9": naive_w1 / w1[-1],
-            },
-            note=_W1_NOTES[levels],
-        ),
+        _judge_w1(rows, goal, levels, (1, *ks)),
     ]  # fmt: skip
+
+
+def _judge_w1(rows: Table, goal: str, levels: str, ks: Sequence[int]) -> Claim:
+    chosen = {"levels": levels, "mode": "DP"}
+    w1 = [at_start(rows, "w1", algorithm="EDRL", k=k, **chosen) for k in ks]
+    naive_w1 = at_start(rows, "w1", algorithm="EDRL-naive", k=9, **chosen)
+    return judged(
+        f"goals-{goal}-w1{SUFFIX[levels]}", "Appendix E",
+        f"More expectiles lower EDRL's W1 at x0, naive's stays poor (DP), {TITLES[goal]}, {AT[levels]}",
+        f"{listed(w1, ks)}; naive {naive_w1:.3g} for K = 9",
+        {
+            "least improvement": min(a / b for a, b in itertools.pairwise(w1)),
+            "naive's over EDRL's for K = 9": naive_w1 / w1[-1],
+        },
+        note=_W1_NOTES[levels],
+    )  # fmt: skip
 
 
 _SHORT_CHAINS = (

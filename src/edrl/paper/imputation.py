@@ -172,14 +172,12 @@ def _draw_solves(solves: Table) -> Figure:
     """Accuracy, success and cost of each method over K."""
     ks = sorted(set(solves["k"]))
     figure, (left, middle, right) = style.axes(1, 3, width=11, height=3.6)
-    for number, (method, (label, colour, marker)) in enumerate(_METHODS.items()):
+    for number, method in enumerate(_METHODS):
         rows = [select(solves, k=k, method=method) for k in ks]
         places = np.array(ks) + 0.25 * (number - 1)
         _median_to_worst(left, places, [found["error"] for found in rows], method)
-        success = [100 * found["success"].mean() for found in rows]
-        middle.plot(ks, success, marker + "-", color=colour, label=label)
-        microseconds = [1e6 * found["seconds"][0] for found in rows]
-        right.plot(ks, microseconds, marker + "-", color=colour, label=label)
+        _draw_over_k(middle, ks, [100 * found["success"].mean() for found in rows], method)
+        _draw_over_k(right, ks, [1e6 * found["seconds"][0] for found in rows], method)
     exist = [100 * select(solves, k=k, method="root")["possible"].mean() for k in ks]
     middle.plot(ks, exist, ":", color="black", label="K equally weighted samples exist")
     left.set(
@@ -194,6 +192,11 @@ def _draw_solves(solves: Table) -> Figure:
         axes.set_xlabel("number of expectiles K")
     figure.legend(*middle.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
+
+
+def _draw_over_k(axes: Axes, ks: Sequence[int], numbers: Sequence[float], method: str) -> None:
+    label, colour, marker = _METHODS[method]
+    axes.plot(ks, numbers, marker + "-", color=colour, label=label)
 
 
 def _median_to_worst(

@@ -49,6 +49,7 @@ from edrl.tabular.policy import PolicyLike
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 DEFAULT: Rule = ExactExpectiles().rule
+RIVALS = tuple(rule for rule in RULES if rule != DEFAULT)
 GROUPS = ("Garnet", "N-chain", "FrozenLake", "RiverSwim", "Taxi")
 EVERY = "all groups"
 POLICIES = ("uniform", "greedy")
@@ -240,19 +241,16 @@ def draw(tables: Tables) -> list[Drawing]:
 
 
 def _draw_ratios(rows: Table) -> Drawing:
-    groups = [*_groups(rows), EVERY]
+    default = select(rows, rule=DEFAULT)  # every rule has the same groups, in the same order
+    groups, counts = default["group"], default["settings"]
     figure, axes = style.axes(width=8, height=1.2 + 0.62 * len(groups))
-    rules = [rule for rule in RULES if rule != DEFAULT]
-    for i, rule in enumerate(rules):
-        mine = [select(rows, rule=rule, group=group) for group in groups]
-        ratio, low, high = (
-            np.array([row[name][0] for row in mine]) for name in ("ratio", "low", "high")
-        )
-        places = np.arange(len(groups)) + 0.16 * (i - (len(rules) - 1) / 2)
-        axes.errorbar(ratio, places, xerr=[ratio - low, high - ratio], fmt=_MARKERS[rule], color=_COLOURS[rule],
+    for i, rule in enumerate(RIVALS):
+        mine = select(rows, rule=rule)
+        spread = [mine["ratio"] - mine["low"], mine["high"] - mine["ratio"]]
+        places = np.arange(len(groups)) + 0.16 * (i - (len(RIVALS) - 1) / 2)
+        axes.errorbar(mine["ratio"], places, xerr=spread, fmt=_MARKERS[rule], color=_COLOURS[rule],
                       label=rule, capsize=2, linewidth=1.2)  # fmt: skip
     axes.axvline(1, color=_COLOURS[DEFAULT], linewidth=1.6, label=f"{DEFAULT}, the default")
-    counts = [select(rows, rule=DEFAULT, group=group)["settings"][0] for group in groups]
     names = [f"{group} ({count})" for group, count in zip(groups, counts, strict=True)]
     axes.set_yticks(range(len(groups)), names)
     axes.invert_yaxis()
@@ -306,46 +304,58 @@ def _draw_group(axes: Axes, rows: Columns) -> None:
     ks = [k for k in FAMILIES if k in names]
     even = sum(" " not in k for k in ks)
     for rule in RULES:
-        own = [rows["error"][(names == k) & (rows["rule"] == rule)] for k in ks]
-        means = [float(np.exp(np.log(np.maximum(errors, 1e-12)).mean())) for errors in own]
+        means = [_geometric_mean(rows["error"][(names == k) & (rows["rule"] == rule)]) for k in ks]
         axes.plot(ks, means, _MARKERS[rule], color=_COLOURS[rule], label=rule)
         axes.plot(ks[:even], means[:even], color=_COLOURS[rule])
     axes.set_yscale("log")
     axes.set_xticks(range(len(ks)), [k.replace(" ", "\n") for k in ks])
 
 
+def _geometric_mean(errors: np.ndarray) -> float:
+    return float(np.exp(np.log(np.maximum(errors, 1e-12)).mean()))
+
+
 def judge(tables: Tables) -> list[Claim]:
-    rows, errors = tables["ratios"], tables["errors"]
-    rivals = {rule: select(rows, rule=rule, group=EVERY) for rule in RULES if rule != DEFAULT}
-    nearest = min(float(row["ratio"][0]) for row in rivals.values())
+    rows = tables["ratios"]
+    return [_judge_default(rows), _judge_groups(rows), _judge_settling(tables["errors"])]
+
+
+def _judge_default(rows: Table) -> Claim:
+    rivals = {rule: select(rows, rule=rule, group=EVERY) for rule in RIVALS}
+    listed = [f"{rule} {_interval(row)}" for rule, row in rivals.items()]
+    return judged(
+        "beyond-levels-default", "edrl",
+        f"On MDPs that it was not chosen on, the default rule, {DEFAULT}, has the least error",
+        "times the default's error: " + ", ".join(listed),
+        {
+            "the next best rule's error, times the default's": min(row["ratio"][0] for row in rivals.values()),
+            "lower end of its 95 % interval": min(row["low"][0] for row in rivals.values()),
+        },
+    )  # fmt: skip
+
+
+def _judge_groups(rows: Table) -> Claim:
     middle = {}
     for group in _groups(rows):
         middle[group] = 1 / float(select(rows, rule="midpoint", group=group)["ratio"][0])
+    listed = [f"{group} {ratio:.2f}×" for group, ratio in middle.items()]
+    return judged(
+        "beyond-levels-groups", "edrl",
+        f"The default, {DEFAULT}, is no worse than the midpoint rule in any group of these problems",
+        "times midpoint's error: " + ", ".join(listed),
+        {"worst group": max(middle.values())},
+    )  # fmt: skip
+
+
+def _judge_settling(errors: Table) -> Claim:
     change = {rule: select(errors, rule=rule)["change"] for rule in RULES}
     settled = {rule: int((found <= _SETTLED).sum()) for rule, found in change.items()}
-    return [
-        judged(
-            "beyond-levels-default", "edrl",
-            f"On MDPs that it was not chosen on, the default rule, {DEFAULT}, has the least error",
-            "times the default's error: " + ", ".join(f"{rule} {_interval(row)}" for rule, row in rivals.items()),
-            {
-                "the next best rule's error, times the default's": nearest,
-                "lower end of its 95 % interval": min(row["low"][0] for row in rivals.values()),
-            },
-        ),
-        judged(
-            "beyond-levels-groups", "edrl",
-            f"The default, {DEFAULT}, is no worse than the midpoint rule in any group of these problems",
-            "times midpoint's error: " + ", ".join(f"{group} {ratio:.2f}×" for group, ratio in middle.items()),
-            {"worst group": max(middle.values())},
-        ),
-        judged(
-            "beyond-levels-settles", "edrl", f"From zero, dynamic programming settles under the default, {DEFAULT}",
-            f"{settled[DEFAULT]} of {len(change[DEFAULT])} problems settle, largest change"
-            f" {change[DEFAULT].max():.1e}; under the worst rule {min(settled.values())}",
-            {"largest change of an expectile in one more sweep": change[DEFAULT].max()},
-        ),
-    ]  # fmt: skip
+    return judged(
+        "beyond-levels-settles", "edrl", f"From zero, dynamic programming settles under the default, {DEFAULT}",
+        f"{settled[DEFAULT]} of {len(change[DEFAULT])} problems settle, largest change"
+        f" {change[DEFAULT].max():.1e}; under the worst rule {min(settled.values())}",
+        {"largest change of an expectile in one more sweep": change[DEFAULT].max()},
+    )  # fmt: skip
 
 
 def _interval(row: Columns) -> str:

@@ -198,8 +198,7 @@ def _markdown_row(claim: Claim) -> str:
 
 def count_verdicts(claims: Sequence[Claim]) -> str:
     """A sentence: how many hold, how many do not, and how many identities are not counted."""
-    evidence = [claim for claim in claims if claim.kind == "evidence"]
-    identities = [claim for claim in claims if claim.kind == "identity"]
+    evidence, identities = _of_kind(claims, "evidence"), _of_kind(claims, "identity")
     known = sum(bool(claim.why_not) for claim in evidence)
     failed = sum(claim.failed for claim in claims)
     check = "definitions and identities check, which are not counted as evidence"
@@ -210,6 +209,10 @@ def count_verdicts(claims: Sequence[Claim]) -> str:
         f"{failed} should hold and {_do(failed)} not": failed > 0,
     }
     return "; ".join(part for part, said in parts.items() if said)
+
+
+def _of_kind(claims: Sequence[Claim], kind: Kind) -> list[Claim]:
+    return [claim for claim in claims if claim.kind == kind]
 
 
 def _held(claims: Sequence[Claim]) -> str:

@@ -161,15 +161,21 @@ def _pairs(agents: list[str], looks: Looks) -> list[tuple[str, str]]:
 
     The first variant of an agent stands for it in questions.
     """
-    first: dict[str, str] = {}
-    for agent in agents:
-        first.setdefault(looks[agent].base, agent)
-    asked = [(first[one], first[two]) for one, two in QUESTIONS if one in first and two in first]
+    first = _first_variants(agents, looks)
+    asked = [(first[one], first[two]) for one, two in QUESTIONS if {one, two} <= first.keys()]
     named = set(itertools.chain.from_iterable(asked))
     others = [agent for agent in first.values() if agent in named]
     own = [agent for agent in first.values() if agent not in named]
     within = _variants_of_one(agents, looks)
     return [*asked, *within, *itertools.product(own, others), *itertools.combinations(own, 2)]
+
+
+def _first_variants(agents: list[str], looks: Looks) -> dict[str, str]:
+    """The first agent of each base, by the base's name."""
+    first: dict[str, str] = {}
+    for agent in agents:
+        first.setdefault(looks[agent].base, agent)
+    return first
 
 
 def _variants_of_one(agents: list[str], looks: Looks) -> list[tuple[str, str]]:

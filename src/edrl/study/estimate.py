@@ -140,10 +140,16 @@ def _speeds(
         first.setdefault(run.config.variant, run.config)
     so_far = {agent: _speed_so_far(study, runs, agent) for agent in first}
     unknown = [config for agent, config in first.items() if not so_far[agent]]
-    measured = {}
-    for config, speed in zip(unknown, measured_speeds(unknown, threads), strict=True):
-        measured[config.variant] = speed / _played(config)
+    measured = _speeds_with_evaluations(unknown, threads)
     return {agent: so_far[agent] or measured[agent] for agent in first}
+
+
+def _speeds_with_evaluations(configs: Sequence[Config], threads: int) -> dict[Variant, float]:
+    """Measured steps of training a second, less what evaluations will take."""
+    speeds = {}
+    for config, speed in zip(configs, measured_speeds(configs, threads), strict=True):
+        speeds[config.variant] = speed / _played(config)
+    return speeds
 
 
 def _speed_so_far(study: Path, runs: Sequence[Planned], agent: Variant) -> float:

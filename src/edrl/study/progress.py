@@ -2,9 +2,9 @@
 
 import csv
 import os
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from math import inf, isfinite
 from pathlib import Path
 
 from edrl.core.check import fail
@@ -14,6 +14,7 @@ from edrl.deep.provenance import read_provenance
 from edrl.study.tables import Table
 
 _MOST_STEPS = 10**15
+_LARGEST = sys.float_info.max
 _TAIL = 4096  # bytes, in which there is a whole row
 
 
@@ -88,15 +89,12 @@ def numbers(
     try:
         head, rows = _whole_rows(path)
         there = (*names, *(name for name in optional if name in head))
-        columns: Table = {name: [] for name in there}
-        for cells in rows:
-            if cells.get(needed or head[-1]):
-                _append(columns, cells, rough)
+        filled = [cells for cells in rows if cells.get(needed or head[-1])]
+        return _columns(there, filled, rough)
     except (ValueError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     except KeyError as error:
         raise ValueError(f"{path} cannot be read: it has no column {error}") from error
-    return columns
 
 
 def check_increasing(path: Path, name: str, column: Sequence[float]) -> None:
@@ -115,13 +113,20 @@ def _whole_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     return head, [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
 
 
-def _append(columns: Table, cells: dict[str, str], rough: tuple[str, ...]) -> None:
-    for name, column in columns.items():
-        number = float(cells[name])
-        limit = _MOST_STEPS if name == "step" else inf
-        if name not in rough and not (isfinite(number) and abs(number) <= limit):
-            raise fail(name, cells[name], "it must be a finite number")
-        column.append(number)
+def _columns(names: Sequence[str], rows: Sequence[dict[str, str]], rough: tuple[str, ...]) -> Table:
+    columns: Table = {name: [] for name in names}
+    for cells in rows:
+        for name, column in columns.items():
+            column.append(_number(name, cells[name], rough))
+    return columns
+
+
+def _number(name: str, cell: str, rough: tuple[str, ...]) -> float:
+    number = float(cell)
+    limit = _MOST_STEPS if name == "step" else _LARGEST
+    if name not in rough and not abs(number) <= limit:  # nor nan
+        raise fail(name, cell, "it must be a finite number")
+    return number
 
 
 def machine_of(out: Path) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -185,16 +185,27 @@ class _Found(NamedTuple):
 
 def read_study(directories: Sequence[Path]) -> Study:
     """All runs in some directories, at any depth, and the plans beside them; or a report's runs."""
-    found = [_look_into(directory) for directory in directories]
-    plans = {plan.key: plan for plan in chain.from_iterable(one.plans for one in found)}
-    goals = {key: plan.steps for key, plan in plans.items()}
-    places = dict.fromkeys(chain.from_iterable(one.places for one in found))  # none twice
-    kept = chain.from_iterable(one.kept for one in found)
-    runs = [*kept, *(read_run(place, goals) for place in places)]
+    found = _look_into_all(directories)
+    goals = {plan.key: plan.steps for plan in found.plans}
+    runs = [*found.kept, *(read_run(place, goals) for place in found.places)]
     if not any(len(run.scores) for run in runs):
-        right = f"no run in it has been evaluated yet ({len(runs)} begun, {len(plans)} planned)"
+        counts = f"{len(runs)} begun, {len(found.plans)} planned"
+        right = f"no run in it has been evaluated yet ({counts})"
         raise fail("DIR", ", ".join(map(str, directories)), right)
-    return _named(runs, tuple(plans.values()))
+    return _named(runs, tuple(found.plans))
+
+
+def _look_into_all(directories: Sequence[Path]) -> _Found:
+    """What lies in some directories; a run or a plan that lies in two of them is there once."""
+    places: dict[Path, None] = {}
+    kept: list[RunResult] = []
+    plans: dict[tuple[Record, str, int], PlannedRun] = {}
+    for directory in directories:
+        found = _look_into(directory)
+        places |= dict.fromkeys(found.places)
+        kept += found.kept
+        plans |= {plan.key: plan for plan in found.plans}
+    return _Found(list(places), kept, list(plans.values()))
 
 
 def _look_into(directory: Path) -> _Found:

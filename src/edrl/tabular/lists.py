@@ -201,8 +201,7 @@ def _checked_entry(x: int, a: int, entry: object) -> _Checked:
     reward = _checked_reward(entry[2], refuse)
     if probability == 0:
         return 0.0, x, reward
-    successor = _as_number(entry[1])
-    if successor is None or not successor.is_integer():
+    if not _is_whole(entry[1]):
         raise refuse(entry, "a next state is a whole number")
     return probability, int(entry[1]), reward
 
@@ -226,6 +225,11 @@ def _as_number(given: object) -> float | None:
         return float(given)
     array = np.asarray(given)
     return float(array) if array.ndim == 0 and np.issubdtype(array.dtype, np.number) else None
+
+
+def _is_whole(given: object) -> bool:
+    number = _as_number(given)
+    return number is not None and number.is_integer()
 
 
 @runtime_checkable

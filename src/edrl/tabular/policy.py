@@ -82,8 +82,7 @@ def _in_full_precision(policy: Policy) -> Policy:
 
 
 def _from_array(mdp: MDP, policy: int | npt.ArrayLike) -> Policy:
-    array = policy if isinstance(policy, jax.Array) else np.asarray(policy)
-    array = array if array.ndim else array[None].repeat(mdp.num_states)
+    array = _one_row_a_state(mdp, policy)
     if _has_right_rows(mdp, array):
         if array.ndim == 1 and np.issubdtype(array.dtype, np.integer):
             return Policy(array.astype(np.int32)[:, None], np.ones((len(array), 1)))
@@ -91,6 +90,12 @@ def _from_array(mdp: MDP, policy: int | npt.ArrayLike) -> Policy:
             return _from_probabilities(array)
     got = (array.dtype.name, np.shape(array))
     raise fail("policy", got, f"it must be {_right_shapes(mdp)}")
+
+
+def _one_row_a_state(mdp: MDP, policy: int | npt.ArrayLike) -> Array:
+    """The policy as an array, in which a single action is repeated for all states."""
+    array = policy if isinstance(policy, jax.Array) else np.asarray(policy)
+    return array if array.ndim else array[None].repeat(mdp.num_states)
 
 
 def _has_right_rows(mdp: MDP, array: Array) -> bool:

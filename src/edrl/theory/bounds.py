@@ -235,11 +235,8 @@ def measure_decay(
     shape share their compilations. `truths` saves computing the true return distributions again,
     with `atoms` atoms each.
     """
-    if callable(mdps):
-        mdps = [mdps(seed) for seed in range(check_count("count", count, 1))]
-    if len(mdps) * (len(set(ks)) - 1) < 2:
-        right = "a slope and its error need at least two points more than there are MDPs"
-        raise fail("(number of mdps, ks)", (len(mdps), ks), right)
+    mdps = _sampled(mdps, count) if callable(mdps) else mdps
+    _check_points(mdps, ks)
     if truths is None:
         truths = [return_distributions(mdp, policy, atoms=atoms) for mdp in mdps]
     families = [(k, make_family(k)) for k in ks]
@@ -255,13 +252,24 @@ def measure_decay(
                 tolerance=tolerance,
                 max_iterations=max_iterations,
             )
-            uncertainty = np.nan if found.uncertainty is None else found.uncertainty
-            rows.append((found.error, uncertainty, found.learnt.converged))
+            rows.append((found.error, found.uncertainty, found.learnt.converged))
             advance(1, f"K = {k}, error {found.error:.1e}")
+    # An uncertainty of None becomes NaN.
     table = np.array(rows, np.float64).reshape(len(ks), len(mdps), 3)
     errors, uncertainties, converged = np.moveaxis(table, (0, 1, 2), (2, 1, 0))
     exponent, standard_error = _slope(np.asarray(ks), errors)
     return Decay(np.asarray(ks), errors, uncertainties, converged > 0, exponent, standard_error)
+
+
+def _sampled(make_mdp: Callable[[int], MDP], count: int) -> list[MDP]:
+    return [make_mdp(seed) for seed in range(check_count("count", count, 1))]
+
+
+def _check_points(mdps: Sequence[MDP], ks: Sequence[int]) -> None:
+    """Whether there are enough points for a slope."""
+    if len(mdps) * (len(set(ks)) - 1) < 2:
+        right = "a slope and its error need at least two points more than there are MDPs"
+        raise fail("(number of mdps, ks)", (len(mdps), ks), right)
 
 
 def _slope(ks: Int[np.ndarray, " n"], errors: Float[np.ndarray, "M n"]) -> tuple[float, float]:

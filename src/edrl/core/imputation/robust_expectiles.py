@@ -181,11 +181,16 @@ def robust_expectiles(
     mean_at = halves[0] if len(halves) == 1 else None
     believed = Belief.of(noise, len(levels), mean_at, keep_mean, support)
     if believed.noise == 0:
-        known, first = np.unique(levels, return_index=True)
-        mean_at = None if mean_at is None else int(np.argmin(np.abs(known - 0.5)))
-        return believed.within(impute_expectiles(values[..., first], known, mean_at))
+        return believed.within(_impute_exactly(values, levels, has_mean=mean_at is not None))
     plan = plan_for(levels, believed.shape).cast(values.dtype)
     return believed.within(_impute(values, plan, mean_at, believed.noise, believed.keep_mean))
+
+
+def _impute_exactly(values: jax.Array, levels: tuple[float, ...], *, has_mean: bool) -> Particles:
+    """Of values with the same level, the first is taken."""
+    taus, first = np.unique(levels, return_index=True)
+    mean_at = int(np.argmin(np.abs(taus - 0.5))) if has_mean else None
+    return impute_expectiles(values[..., first], taus, mean_at)
 
 
 def robust_at_traced_levels(

@@ -45,23 +45,14 @@ class Gymnasium:
         self._episodes = 0
         self._running = False
 
-        actions, observations = self._env.action_space, self._env.observation_space
-        if not isinstance(actions, Discrete):
-            right = "agents choose among finitely many actions: it must be spaces.Discrete"
-            raise fail(f"action space of {self.name}", actions, right)
-        if not isinstance(observations, Box | Discrete):
-            right = "it must be Box or Discrete (gymnasium.wrappers.FlattenObservation makes a Box)"
-            raise fail(f"observation space of {self.name}", observations, right)
-        if 0 in (observations.shape or ()):
-            right = "it must have at least one number to observe"
-            raise fail(f"observation space of {self.name}", observations, right)
+        actions = _checked_actions(self.name, self._env.action_space)
+        observations = _checked_observations(self.name, self._env.observation_space)
         self._first_action = int(actions.start)
         self.num_actions = int(actions.n)
         self.action_names = self._names_of(actions)
         self._frame = FrameReader(self.name, observations)
         self.frame_shape, self.frame_dtype = self._frame.shape, self._frame.dtype
-        brightest = float(np.max(observations.high)) if isinstance(observations, Box) else 1.0
-        self.scale = 1 / brightest if self.frame_dtype == np.uint8 and brightest > 0 else 1.0
+        self.scale = _scale(observations)
 
     def _names_of(self, actions: Discrete) -> tuple[str, ...]:
         """The environment's own, unless a wrapper has changed the actions; or their numbers."""
@@ -121,6 +112,31 @@ class Gymnasium:
     def close(self) -> None:
         """Close the Gymnasium environment."""
         self._env.close()
+
+
+def _checked_actions(name: str, space: gymnasium.Space[Any]) -> Discrete:
+    if not isinstance(space, Discrete):
+        right = "agents choose among finitely many actions: it must be spaces.Discrete"
+        raise fail(f"action space of {name}", space, right)
+    return space
+
+
+def _checked_observations(name: str, space: gymnasium.Space[Any]) -> Box | Discrete:
+    if not isinstance(space, Box | Discrete):
+        right = "it must be Box or Discrete (gymnasium.wrappers.FlattenObservation makes a Box)"
+        raise fail(f"observation space of {name}", space, right)
+    if 0 in (space.shape or ()):
+        right = "it must have at least one number to observe"
+        raise fail(f"observation space of {name}", space, right)
+    return space
+
+
+def _scale(observations: Box | Discrete) -> float:
+    """What frames of bytes are multiplied by, to be 1 where they are brightest; 1 for others."""
+    if isinstance(observations, Discrete) or observations.dtype != np.uint8:
+        return 1.0
+    brightest = float(np.max(observations.high))
+    return 1 / brightest if brightest > 0 else 1.0
 
 
 def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:

@@ -78,7 +78,7 @@ class MinAtar:
 
     def save(self) -> dict[str, np.ndarray]:
         """The attributes of the game (as JSON if they are no arrays) and its random generator."""
-        attributes = {name: value for name, value in vars(self._game).items() if name != "random"}
+        attributes = self._attributes()
         arrays = {
             name: value.copy()
             for name, value in attributes.items()
@@ -107,7 +107,7 @@ class MinAtar:
             for name, v in state.items()
             if name.startswith("game/")
         }
-        known = {name: value for name, value in vars(self._game).items() if name != "random"}
+        known = self._attributes()
         if _forms(attributes) != _forms(known):
             raise fail(
                 "state", sorted(attributes), f"it must have MinAtar's attributes {sorted(known)}"
@@ -122,6 +122,10 @@ class MinAtar:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _attributes(self) -> dict[str, Any]:
+        """The attributes of the game but its random generator."""
+        return {name: value for name, value in vars(self._game).items() if name != "random"}
 
     def _frame(self) -> np.ndarray:
         return np.asarray(self._game.state().view(np.uint8))
