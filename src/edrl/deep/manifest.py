@@ -82,7 +82,7 @@ def _checked(path: Path, content: dict[str, Any]) -> Manifest:
         "version": True,
         "step": type(content.get("step")) is int and content["step"] >= 0,
         "finished": isinstance(content.get("finished"), bool),
-        "identity": _is_identity(content.get("identity")),
+        "identity": is_identity(content.get("identity")),
         "files": _are_sums(content.get("files")) and set(content["files"]) == {ARRAYS},
         "replay": _are_sums(content.get("replay"))
         and all(REPLAY_FILE.fullmatch(name) for name in content["replay"]),
@@ -93,7 +93,8 @@ def _checked(path: Path, content: dict[str, Any]) -> Manifest:
     return Manifest(**{name: content[name] for name in right})
 
 
-def _is_identity(entry: object) -> bool:
+def is_identity(entry: object) -> bool:
+    """Whether it has the form of `provenance.identity_of`."""
     if not isinstance(entry, dict) or entry.keys() != {"settings", "passed"}:
         return False
     return isinstance(entry["settings"], dict) and isinstance(entry["passed"], dict)
