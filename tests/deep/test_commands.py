@@ -97,7 +97,8 @@ def test_a_film_shows_one_of_so_many_steps(
 ) -> None:
     shown: list[int] = []
     monkeypatch.setattr(
-        "edrl.report.agent_film.write_film", lambda path, pictures, seconds: shown.append(len(pictures))
+        "edrl.report.agent_film.write_film",
+        lambda path, pictures, seconds: shown.append(len(pictures)),
     )
     for every in (1, 2, 3):
         assert Play(run, video=tmp_path / "film.gif", steps=3, every=every)() == 0

@@ -85,7 +85,7 @@ def _read(path: Path, with_arrays: bool = True) -> tuple[str | None, Arrays]:
     arrays: Arrays = {}
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            for name in file.keys() if with_arrays else ():  # noqa: SIM118 - it is no dictionary
+            for name in file.keys() if with_arrays else ():
                 arrays[name] = file.get_tensor(name)
             return (file.metadata() or {}).get(_HEADER), arrays
     except Exception as error:  # of whatever kind: no such file, not this format, no memory

@@ -28,15 +28,15 @@ _HEIGHT = 320  # pixels of a picture
 
 
 def film_episode(
-    trained: Trained, video: Path, *, steps: int, every: int, seed: int, bar: bool = False
+    trained: Trained, video: Path, *, seed: int, steps: int = 300, every: int = 2, bar: bool = False
 ) -> tuple[int, float]:
     """Play an episode and write the film; returns the number of steps, and the score.
 
     Args:
         video: the film's file, a .gif or an .mp4.
+        seed: of the environment and of random actions.
         steps: how many steps are played at most.
         every: how many steps lie between two pictures.
-        seed: of the environment and of random actions.
         bar: whether a bar in the terminal shows how much is drawn.
     """
     # No window is opened, no sound is played, and pygame does not greet anybody.

@@ -28,8 +28,6 @@ FILMS = ("replay.mp4", "replay.gif")
 FILES = (exported.FILE, RESULTS, CARD, PROVENANCE, *FILMS, CONFIG)
 """All files that an export may write."""
 
-_FILMED = {"steps": 300, "every": 2}
-
 
 def export(
     run: Path | str | Trained,
@@ -104,7 +102,7 @@ def _film(made: Path, trained: Trained, seed: int) -> str:
     """The name of the film of an episode."""
     name = FILMS[0] if has_ffmpeg() else FILMS[1]
     try:
-        film_episode(trained, made / name, seed=seed, **_FILMED)
+        film_episode(trained, made / name, seed=seed)
     except (ValueError, ImportError) as error:
         advice = "without a film it works: pass --no-film (film=False in Python)"
         raise ValueError(f"{error}. {advice}") from error
