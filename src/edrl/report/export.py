@@ -1,10 +1,11 @@
 """An agent in a folder that others can load without running code: `edrl.export`."""
 
+import contextlib
 import dataclasses
 import json
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +60,25 @@ def export(
     directory = Path(directory)
     _check_no_foreign_files(directory)
     trained = run if isinstance(run, Trained) else load(run)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".edrl-export-", dir=directory.parent) as made:
-        _write(Path(made), trained, episodes, seed, film, watch)
-        _replace(Path(made), directory)
+    with _unfinished(directory) as made:
+        _write(made, trained, episodes, seed, film, watch)
+        _replace(made, directory)
     return directory
+
+
+@contextlib.contextmanager
+def _unfinished(directory: Path) -> Iterator[Path]:
+    """A place for files until all are there, on the same disk: to rename them is no copy."""
+    new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".edrl-export-", dir=directory) as made:
+            yield Path(made)
+    except BaseException:
+        if new:
+            with contextlib.suppress(OSError):  # files that are in place stay
+                directory.rmdir()
+        raise
 
 
 def _check_no_foreign_files(directory: Path) -> None:
@@ -166,7 +181,6 @@ def _write_json(path: Path, content: object) -> None:
 
 def _replace(made: Path, directory: Path) -> None:
     """Put files in the place of those of an earlier export."""
-    directory.mkdir(exist_ok=True)
     for name in reversed(FILES):
         (directory / name).unlink(missing_ok=True)
     for name in FILES:
