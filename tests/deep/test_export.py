@@ -19,7 +19,6 @@ from tests.deep.probes import Probe
 import edrl
 from edrl.deep import Config, Trained, exported, load, preset, train
 from edrl.deep.checkpoint import CheckpointError
-from edrl.deep.play import Played
 from edrl.report import export as exporting
 
 SMALL = {
@@ -112,17 +111,6 @@ def test_results_are_those_of_new_episodes(run: Path, sound: Path) -> None:
     calibration = found["calibration"]
     assert f"{calibration['expected']:.3g} expected" in printed
     assert f"{calibration['within']:.0%} within" in printed
-
-
-def test_the_interval_is_a_bootstraps() -> None:
-    """Of many scores it is nearly the normal one; of equal scores there is none."""
-    scores = np.random.default_rng(0).normal(5.0, 2.0, 400)
-    interval = Played(scores.tolist(), [1] * 400).interval()
-    assert interval is not None
-    half = 1.96 * scores.std() / 20
-    np.testing.assert_allclose(interval, [scores.mean() - half, scores.mean() + half], atol=0.03)
-    assert Played([3.0, 3.0], [1, 1]).interval() is None
-    assert Played([3.0], [1]).interval() is None
 
 
 def test_the_card_has_what_the_hub_reads(sound: Path) -> None:
