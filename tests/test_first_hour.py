@@ -12,10 +12,10 @@ import pytest
 from tests.damage import command
 from tests.deep.probes import Probe
 
-from edrl.cli.play import return_axis, steps_per_second
 from edrl.core.particles import Particles
 from edrl.deep import Config, train
 from edrl.deep.environments import make
+from edrl.report.agent_film import return_axis, steps_per_second
 from edrl.report.page import check_no_foreign_page, document
 
 SMALL: dict[str, Any] = {

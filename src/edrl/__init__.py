@@ -1,7 +1,7 @@
 """edrl: distributional reinforcement learning as statistics plus imputation.
 
 The front door: families of statistics, imputations, dynamic programming, theory, and the verbs of
-the deep wing (`train`, `resume`, `load`). Names are imported when they are first used.
+the deep wing (`train`, `resume`, `load`, `export`). Names are imported when they are first used.
 """
 
 import importlib
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from edrl.deep.config import Config, preset
     from edrl.deep.trained import load
     from edrl.deep.training import resume, train
+    from edrl.report.export import export
     from edrl.tabular.dp import control
     from edrl.tabular.dp import evaluate as evaluate_policy
     from edrl.tabular.ground_truth import return_distributions
@@ -84,6 +85,7 @@ __all__ = [
     "deep",
     "evaluate_policy",
     "evenly_spaced",
+    "export",
     "learn",
     "load",
     "metrics",
@@ -120,6 +122,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "edrl.deep.config": ("Config", "preset"),
     "edrl.deep.trained": ("load",),
     "edrl.deep.training": ("resume", "train"),
+    "edrl.report.export": ("export",),
     "edrl.tabular": (),
     "edrl.tabular.dp": ("control", "evaluate_policy"),
     "edrl.tabular.ground_truth": ("return_distributions",),

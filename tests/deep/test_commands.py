@@ -13,9 +13,8 @@ import pytest
 from PIL import Image
 
 from edrl import Quantiles, __version__, cli
-from edrl.cli import film
 from edrl.cli.evaluate import Evaluate
-from edrl.cli.play import Play, picture, return_axis
+from edrl.cli.play import Play
 from edrl.cli.train import Train
 from edrl.core.particles import Particles
 from edrl.deep.calibration import Returns
@@ -23,6 +22,8 @@ from edrl.deep.config import preset, read_config
 from edrl.deep.play import Moment
 from edrl.deep.replay import Replay
 from edrl.deep.run import Run
+from edrl.report import film
+from edrl.report.agent_film import picture, return_axis
 from edrl.study.locks import locked
 from edrl.study.plan import plan
 
@@ -96,7 +97,8 @@ def test_a_film_shows_one_of_so_many_steps(
 ) -> None:
     shown: list[int] = []
     monkeypatch.setattr(
-        "edrl.cli.play.write_film", lambda path, pictures, seconds: shown.append(len(pictures))
+        "edrl.report.agent_film.write_film",
+        lambda path, pictures, seconds: shown.append(len(pictures)),
     )
     for every in (1, 2, 3):
         assert Play(run, video=tmp_path / "film.gif", steps=3, every=every)() == 0

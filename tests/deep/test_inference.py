@@ -14,6 +14,7 @@ SMALL = {
     "steps": 150, "replay": 200, "learn_after": 50, "log_every": 50, "evaluate_every": 50,
     "evaluate_steps": 30, "checkpoint_every": 150, "size": 3, "batch": 8, "target_every": 50,
 }  # fmt: skip
+OWN = '"imputation": "evil:impute"'
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +121,16 @@ def test_no_code_of_a_run_is_imported_without_trust(
         assert command(*given)[0] == "code has run"
         with pytest.raises(SystemExit, match="code has run"):
             load(run, trust=True)
+
+
+def test_reading_a_config_imports_no_imputation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A head is checked with every config that is read; the imputation beside it is not needed."""
+    (tmp_path / "evil.py").write_text("raise SystemExit('code has run')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = Config.from_json(Config(head="chords").to_json().replace('"imputation": null', OWN))
+    assert config.imputation == "evil:impute"
+    assert "evil" not in sys.modules
+    with pytest.raises(SystemExit, match="code has run"):
+        config.family()

@@ -7,7 +7,7 @@ import pytest
 
 from edrl.deep.environments import Step
 from edrl.deep.frames import RecentFrames
-from edrl.deep.play import play
+from edrl.deep.play import Played, play
 from edrl.deep.replay import Replay
 
 
@@ -82,3 +82,14 @@ def test_a_share_epsilon_of_actions_is_random() -> None:
     game: Any = Game()
     play(game, second, 0.4, 0, steps=2000)
     assert np.mean(game.played) == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / 2000))
+
+
+def test_the_interval_is_a_bootstraps() -> None:
+    """Of many scores it is nearly the normal one; of equal scores there is none."""
+    scores = np.random.default_rng(0).normal(5.0, 2.0, 400)
+    interval = Played(scores.tolist(), [1] * 400).interval()
+    assert interval is not None
+    half = 1.96 * scores.std() / 20
+    np.testing.assert_allclose(interval, [scores.mean() - half, scores.mean() + half], atol=0.03)
+    assert Played([3.0, 3.0], [1, 1]).interval() is None
+    assert Played([3.0], [1]).interval() is None

@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "Train an agent, or go on with a run.",
     "evaluate": "Play episodes with a trained agent.",
     "play": "Play an episode with a trained agent and film it.",
+    "export": "Write a trained agent to a folder that others can load without running code.",
     "suite": "Run a study: every game with every agent and every seed.",
     "search": (
         "Choose a setting for every agent by the same small search, before a study is run with it."

@@ -1,5 +1,7 @@
 """`edrl evaluate`."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +21,6 @@ from rich.text import Text
 from edrl.core.check import check_count
 from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
-from edrl.deep.environments import make
 from edrl.deep.play import Moment, Played, play
 from edrl.deep.trained import Trained, load
 
@@ -33,7 +34,8 @@ class Evaluate:
     """
 
     run: tyro.conf.Positional[Path]
-    """The directory of the run whose agent plays, as `edrl train --out` named it."""
+    """The directory of the run whose agent plays, as `edrl train --out` named it, or a
+    directory that `edrl export` wrote."""
     episodes: int = 30
     """How many episodes are played. More of them make the interval of the mean narrower."""
     seed: int = 1_000_000
@@ -66,38 +68,26 @@ class Evaluate:
         return 130 if stopped else 0
 
     def _tell(self, console: Console, loaded: Trained, played: Played, stopped: bool) -> None:
-        from scipy.stats import bootstrap  # slow to import, and --help does without
-
         config, scores = loaded.config, np.asarray(played.scores)
         text = f"{config.variant} on {config.env} after {loaded.step:,} steps:"
         text += f" mean score {scores.mean():.2f}"
-        if len(scores) > 1 and scores.std() > 0:
-            found = bootstrap((scores,), np.mean, rng=np.random.default_rng(0)).confidence_interval
-            text += f", 95 % interval {found.low:.2f} to {found.high:.2f}"
+        interval = played.interval()
+        if interval is not None:
+            text += f", 95 % interval {interval[0]:.2f} to {interval[1]:.2f}"
         count = f"{len(scores)} of {self.episodes}" if stopped else f"{len(scores)}"
         # Plain text: rich reads the brackets of a variant as markup.
         console.print(Text(f"{text}, {count} episodes"), soft_wrap=True)
 
     def _play(self, loaded: Trained, played: Played, returns: Returns) -> bool:
         """Play under a bar; returns whether it was stopped."""
-        config, steps = loaded.config, 0
-        environment = make(config.env, seed=self.seed, sticky=config.sticky)
-        columns = (
-            TextColumn("play"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            TextColumn("{task.fields[steps]:,} steps"),
-        )  # fmt: skip
-        console = Console(stderr=True)
-        with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
-            task = bar.add_task("play", total=self.episodes, steps=0)
+        environment = loaded.source.with_seed(self.seed)
+        policy, epsilon = loaded.policy(self.seed), loaded.config.evaluate_epsilon
+        with episodes_bar(self.episodes) as show:
 
             def watch(moment: Moment) -> None:
-                nonlocal steps
                 returns.watch(moment)
-                steps += 1
-                if steps % 100 == 0 or moment.after.ended:
-                    bar.update(task, advance=int(moment.after.ended), steps=steps)
+                show(moment)
 
-            policy, epsilon = loaded.policy(self.seed), config.evaluate_epsilon
             try:
                 play(
                     environment, policy, epsilon, self.seed, episodes=self.episodes, watch=watch,
@@ -110,3 +100,23 @@ class Evaluate:
             finally:
                 environment.close()
         return False
+
+
+@contextmanager
+def episodes_bar(episodes: int) -> Iterator[Callable[[Moment], None]]:
+    """A bar that shows how many episodes have been played, told of every step."""
+    columns = (
+        TextColumn("play"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[steps]:,} steps"),
+    )  # fmt: skip
+    console, steps = Console(stderr=True), 0
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+        task = bar.add_task("play", total=episodes, steps=0)
+
+        def show(moment: Moment) -> None:
+            nonlocal steps
+            steps += 1
+            if steps % 100 == 0 or moment.after.ended:
+                bar.update(task, advance=int(moment.after.ended), steps=steps)
+
+        yield show

@@ -219,7 +219,7 @@ class Config:
         if self.agent == "iqn":
             raise fail("head", self.head, "it must be left out: iqn has a network of its own")
         if self.agent in AGENTS:  # code of a user's own is not imported before it is needed
-            self.family()
+            with_head(self.head, self._statistics())
 
     @property
     def variant(self) -> Variant:
@@ -246,14 +246,17 @@ class Config:
 
     def family(self) -> Statistics:
         """The agent's statistics and imputation."""
-        if self.agent in AGENTS:
-            family = algorithm(AGENTS[self.agent], self.size, self.support)
-        else:
-            family = own_statistics(self.agent, self.size)
+        family = self._statistics()
         if self.imputation is not None:
             imputation = named_imputation(self.imputation, family)
             family = dataclasses.replace(family, imputation=imputation)
         return family if self.head is None else with_head(self.head, family)
+
+    def _statistics(self) -> Statistics:
+        """The agent's statistics, with their own imputation and head."""
+        if self.agent not in AGENTS:
+            return own_statistics(self.agent, self.size)
+        return algorithm(AGENTS[self.agent], self.size, self.support)
 
     def epsilon_at(self, step: int) -> float:
         """The share of random actions at a step, which falls linearly once learning has begun."""

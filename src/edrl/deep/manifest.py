@@ -83,7 +83,7 @@ def _checked(path: Path, content: dict[str, Any]) -> Manifest:
         "version": True,
         "step": _is_step(content.get("step")),
         "finished": isinstance(content.get("finished"), bool),
-        "identity": _is_identity(content.get("identity")),
+        "identity": is_identity(content.get("identity")),
         "files": _are_sums(content.get("files")) and set(content["files"]) == {ARRAYS},
         "replay": _are_sums(content.get("replay")) and _are_replay_files(content["replay"]),
     }
@@ -97,7 +97,8 @@ def _is_step(entry: Any) -> bool:
     return type(entry) is int and entry >= 0
 
 
-def _is_identity(entry: object) -> bool:
+def is_identity(entry: object) -> bool:
+    """Whether it has the form of `provenance.identity_of`."""
     if not isinstance(entry, dict) or entry.keys() != {"settings", "passed"}:
         return False
     return isinstance(entry["settings"], dict) and isinstance(entry["passed"], dict)

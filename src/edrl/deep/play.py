@@ -122,6 +122,16 @@ class Played:
         self.scores.append(moment.score)
         self.lengths.append(moment.before + 1)
 
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % bootstrap interval of the mean score; None if the scores do not differ."""
+        from scipy.stats import bootstrap  # slow to import, and a command's --help does without
+
+        if len(set(self.scores)) < 2:
+            return None
+        scores, rng = np.asarray(self.scores), np.random.default_rng(0)
+        found = bootstrap((scores,), np.mean, rng=rng).confidence_interval
+        return float(found.low), float(found.high)
+
 
 def play(
     environment: Environment,

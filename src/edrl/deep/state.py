@@ -107,8 +107,12 @@ def to_arrays(tree: PyTree) -> Arrays:
     return arrays
 
 
-def from_arrays(tree: Tree, arrays: Arrays) -> Tree:
-    """A tree like this one, with what `to_arrays` saved; objects in it are loaded in place."""
+def from_arrays(tree: Tree, arrays: Arrays, where: str = "the checkpoint") -> Tree:
+    """A tree like this one, with what `to_arrays` saved; objects in it are loaded in place.
+
+    Errors say `where` the arrays come from.
+    """
+    other = f"{where} is of another agent"
 
     def loaded(path: tuple[jax.tree_util.KeyEntry, ...], leaf: Leaf) -> object:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
@@ -117,11 +121,11 @@ def from_arrays(tree: Tree, arrays: Arrays) -> Tree:
                 leaf.load(_below(arrays, f"{name}/"))
             except (KeyError, TypeError, IndexError, AttributeError) as error:
                 why = f"{name} cannot be loaded ({type(error).__name__}: {error})"
-                raise CheckpointError(f"the checkpoint is of another agent: {why}") from error
+                raise CheckpointError(f"{other}: {why}") from error
             return leaf
         if name not in arrays:
-            raise CheckpointError(f"the checkpoint is of another agent: it has no {name}")
-        return _like(leaf, name, arrays[name])
+            raise CheckpointError(f"{other}: it has no {name}")
+        return _like(leaf, name, arrays[name], other)
 
     found: Tree = jax.tree_util.tree_map_with_path(loaded, tree)
     return found
@@ -131,12 +135,14 @@ def _below(arrays: Arrays, prefix: str) -> Arrays:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _like(leaf: ArrayLike | np.random.Generator, name: str, array: np.ndarray) -> object:
-    """An array as what it was before it was saved."""
+def _like(
+    leaf: ArrayLike | np.random.Generator, name: str, array: np.ndarray, other: str
+) -> object:
+    """An array as what it was before it was saved; `other` says that it is not like this."""
     like = generator_to_array(leaf) if isinstance(leaf, np.random.Generator) else to_plain(leaf)
     if (array.shape, array.dtype) != (like.shape, like.dtype):
         expected = f"{name} is {array.dtype} {array.shape}, not {like.dtype} {like.shape}"
-        raise CheckpointError(f"the checkpoint is of another agent: {expected}")
+        raise CheckpointError(f"{other}: {expected}")
     if isinstance(leaf, np.random.Generator):
         return array_to_generator(array)
     if isinstance(leaf, jax.Array):

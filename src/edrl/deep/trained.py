@@ -18,6 +18,7 @@ from edrl.deep.agents import Agent, build_agent
 from edrl.deep.best import best_network
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import EnvironmentSource, observation_shape
+from edrl.deep.exported import FILE, Exported, is_exported, read_exported
 from edrl.deep.learner import GreedyPolicy, learnt_returns, new_learner, optimiser_for, seed_of
 from edrl.deep.objects import check_trusted
 from edrl.deep.provenance import check_identity, identity_of, passed_beside
@@ -44,6 +45,10 @@ class Trained:
     observation_shape: tuple[int, ...]
     observation_dtype: np.dtype
     action_names: tuple[str, ...]
+    source: EnvironmentSource  # of environments like those it was trained in
+    passed: dict[str, str]  # what was passed to `train` beside the config, as text
+    out: Path  # the directory that it was read from
+    best: bool  # whether it is the network of the best evaluation
 
     def act(self, observation: ArrayLike, seed: int = 0) -> int | Int[np.ndarray, " batch"]:
         """The action of highest value: a number, or for a batch an array of them.
@@ -77,9 +82,14 @@ class Trained:
         batch = np.ascontiguousarray(array, self.observation_dtype)
         return (batch[None] if single else batch), single
 
+    @property
+    def env_name(self) -> str:
+        """What it was trained to play: the config's environment, or the one passed instead."""
+        return self.passed.get("env", self.config.env)
+
     def __repr__(self) -> str:
         seen = f"observations {self.observation_dtype} {self.observation_shape}"
-        played = f"{self.config.variant} on {self.config.env} after {self.step:,} steps"
+        played = f"{self.config.variant} on {self.env_name} after {self.step:,} steps"
         return f"Trained({played}; {seen}; actions {', '.join(self.action_names)})"
 
 
@@ -109,7 +119,9 @@ def load(
     trust: bool = False,
     best: bool = False,
 ) -> Trained:
-    """The agent of a run's last checkpoint, ready to play; nothing in the run is changed.
+    """The agent of a run's last checkpoint, or one that `export` wrote, ready to play.
+
+    Nothing in the directory is changed, and no code in it is run.
 
     What was passed to `train` beside the config is passed again.
 
@@ -121,11 +133,10 @@ def load(
             too high an estimate: it was chosen for it.
     """
     out = Path(out)
-    if not checkpoint.found(out):
-        raise fail("run", str(out), "there is no run with a checkpoint in it")
+    _check_there(out, older=older, best=best)
     config = read_config(out)
     check_trusted(str(out), config.names_of_code(env, agent), trust)
-    _, kept = checkpoint.first_usable(out, partial(checkpoint.load, replay=False), older)
+    kept = _read(out, config, older)
     source = EnvironmentSource(config.env if env is None else env, config.sticky)
     environment = source.with_seed(0)
     passed = passed_beside(
@@ -137,14 +148,13 @@ def load(
     check_identity(kept.identity, identity_of(config, passed))
     built = build_agent(config, environment, family, agent)
     environment.close()
-    learner = new_learner(
-        built, optimiser_for(config, built), jax.random.key(0), target_network=not config.rollout
-    )
-    learner = from_arrays({"learner": learner}, kept.arrays)["learner"]
-    parameters, step = learner.acting, kept.step
-    if best:
-        parameters, step = best_network(out, parameters)
-    _check_finite(out, parameters)
+    if isinstance(kept, Exported):
+        parameters, step = kept.network(out, built.init(jax.random.key(0))), kept.step
+        best = kept.best
+        _check_finite(out / FILE, parameters)
+    else:
+        parameters, step = _network_of_run(out, kept, config, built, best)
+        _check_finite(out, parameters)
     return Trained(
         config=config,
         agent=built,
@@ -153,7 +163,41 @@ def load(
         observation_shape=observation_shape(environment),
         observation_dtype=np.dtype(environment.frame_dtype),
         action_names=environment.action_names,
+        source=source,
+        passed=passed,
+        out=out,
+        best=best,
     )
+
+
+def _check_there(out: Path, **about_runs: bool) -> None:
+    """Whether a directory has an agent in it; what is chosen in a run is settled in an export."""
+    if not is_exported(out):
+        if not checkpoint.found(out):
+            raise fail("run", str(out), "there is no run with a checkpoint in it")
+        return
+    for name, given in about_runs.items():
+        if given:
+            right = f"it must be left out: {out} is no run, and the agent in it is the only one"
+            raise fail(name, given, right)
+
+
+def _read(out: Path, config: Config, older: bool) -> Exported | checkpoint.Checkpoint:
+    """What a directory keeps of an agent."""
+    if is_exported(out):
+        return read_exported(out, config)
+    return checkpoint.first_usable(out, partial(checkpoint.load, replay=False), older)[1]
+
+
+def _network_of_run(
+    out: Path, kept: checkpoint.Checkpoint, config: Config, built: Agent, best: bool
+) -> tuple[Parameters, int]:
+    """The network of a run's checkpoint or of its best evaluation, and its step."""
+    learner = new_learner(
+        built, optimiser_for(config, built), jax.random.key(0), target_network=not config.rollout
+    )
+    learner = from_arrays({"learner": learner}, kept.arrays)["learner"]
+    return best_network(out, learner.acting) if best else (learner.acting, kept.step)
 
 
 def _check_finite(out: Path, parameters: Parameters) -> None:

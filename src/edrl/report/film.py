@@ -50,6 +50,15 @@ def write_film(path: Path, pictures: Sequence[np.ndarray], seconds: float) -> No
     )
 
 
+def has_ffmpeg() -> bool:
+    """Whether an MP4 can be written."""
+    try:
+        _ffmpeg()
+    except ImportError:
+        return False
+    return True
+
+
 def _ffmpeg() -> str:
     """The program: the system's, or the one that comes with the extra."""
     found = shutil.which("ffmpeg")
