@@ -8,7 +8,7 @@ DOPAMINE := .venv-dopamine
 WHEEL := .venv-wheel
 LOWEST := .venv-lowest
 
-.PHONY: reproduce reproduce-full test test-slow test-search test-lowest test-page lint types layers check docs wheel benchmark benchmark-peers benchmark-compiled clean
+.PHONY: reproduce reproduce-full test test-optimised test-slow test-search test-lowest test-page lint types layers check docs wheel benchmark benchmark-peers benchmark-compiled clean
 
 # --clear: what another Python has begun there, one that was too old say, must not stay.
 $(VENV)/package: pyproject.toml
@@ -29,6 +29,9 @@ reproduce-full: $(VENV)/package  ## the same at the paper's sizes, with many see
 
 test: $(VENV)/installed  ## install what is needed and run the test suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-optimised: $(VENV)/installed  ## the test suite with programs compiled as users compile them, not quickly
+	EDRL_TEST_OPTIMISED=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-slow: $(VENV)/installed  ## training on CartPole, runs that are killed again and again
 	$(BIN)/python -m pytest -m slow

@@ -1,6 +1,9 @@
 """Shared test settings."""
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +21,32 @@ jaxtyping.install_import_hook(
     "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
 )
 
-# Most of the time goes into compiling. What one process has compiled, the other and the next run
-# need not.
+_IN_FLOAT64 = ("core", "tabular", "theory", "paper")  # checked to more digits than float32 has
+
+# Most of the time goes into compiling, so XLA takes its quicker code generator here, and optimises
+# only deep agents. `make test-optimised` compiles everything as users do.
+_OPTIMISED = os.environ.get("EDRL_TEST_OPTIMISED") == "1"
+_QUICK = "--xla_cpu_use_fusion_emitters=false"
+
+
+def _compile_quickly() -> None:
+    """Set XLA's flag for this process and those that it starts.
+
+    XLA ends a process with a flag that it does not know: another one asks.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _QUICK in flags:
+        return
+    quick = {**os.environ, "XLA_FLAGS": f"{flags} {_QUICK}", "JAX_PLATFORMS": "cpu"}
+    asked = [sys.executable, "-c", "import jax; jax.devices()"]
+    if subprocess.run(asked, env=quick, capture_output=True, check=False).returncode == 0:
+        os.environ["XLA_FLAGS"] = quick["XLA_FLAGS"]
+
+
+if not _OPTIMISED:
+    _compile_quickly()
+
+# What one process has compiled, the other and the next run need not.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
@@ -42,7 +69,13 @@ def _forget_compiled_programs() -> Iterator[None]:
     jax.clear_caches()
 
 
-_IN_FLOAT64 = ("core", "tabular", "theory", "paper")  # checked to more digits than float32 has
+@pytest.fixture(autouse=True, scope="module")
+def _optimisations(request: pytest.FixtureRequest) -> Iterator[None]:
+    """None where numerics are checked: the programs are many and run for an instant each."""
+    few = request.path.parent.name in _IN_FLOAT64 and not _OPTIMISED
+    jax.config.update("jax_disable_most_optimizations", few)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(autouse=True, scope="module")
