@@ -71,8 +71,8 @@ def _forget_compiled_programs() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _optimisations(request: pytest.FixtureRequest) -> Iterator[None]:
-    """None where numerics are checked: the programs are many and run for an instant each."""
-    few = request.path.parent.name in _IN_FLOAT64 and not _OPTIMISED
+    """None but where agents are trained: the programs are many and run for an instant each."""
+    few = request.path.parent.name != "deep" and not _OPTIMISED
     jax.config.update("jax_disable_most_optimizations", few)
     yield
     jax.config.update("jax_disable_most_optimizations", False)

@@ -2,10 +2,18 @@
 that can be wrong.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
+
+
+def others_are_slow(agents: Iterable[str], *quick: str) -> list[Any]:
+    """Parameters of a test, of which the default suite runs some: each agent in one mode."""
+    assert set(quick) <= set(agents)
+    return [one if one in quick else pytest.param(one, marks=pytest.mark.slow) for one in agents]
 
 
 class Probe(gymnasium.Env):

@@ -24,7 +24,13 @@ ROLLOUTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("settings", [REPLAY, ROLLOUTS], ids=["replay", "rollouts"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(REPLAY, id="replay", marks=pytest.mark.slow),
+        pytest.param(ROLLOUTS, id="rollouts"),
+    ],
+)
 @pytest.mark.parametrize(
     "agent",
     ["dqn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("er-dqn-naive", "iqn"))],

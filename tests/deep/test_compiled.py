@@ -54,7 +54,7 @@ SHORT: dict[str, Any] = {
     [
         ("delayed", {**PARALLEL, "agent": "er-dqn", "size": 5}),
         pytest.param("both", PARALLEL, marks=pytest.mark.slow),
-        ("both", {**REPLAY, "agent": "er-dqn", "size": 5}),
+        pytest.param("both", {**REPLAY, "agent": "er-dqn", "size": 5}, marks=pytest.mark.slow),
         ("delayed", {**REPLAY, "envs": 8, "n_step": 3, "trace": 0.9, "cut_traces": True}),
         pytest.param(
             "both",

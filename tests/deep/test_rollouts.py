@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 from own_iqn import OwnIQN
-from probes import KINDS, Probe
+from probes import KINDS, Probe, others_are_slow
 from test_train import expected
 
 from edrl import Expectiles, Mean, Particles
 from edrl.core.lambda_returns import lambda_returns
 from edrl.deep.agents import StatisticsAgent
-from edrl.deep.config import Config, preset
+from edrl.deep.config import AGENTS, Config, preset
 from edrl.deep.environments import Step
 from edrl.deep.learner import Optimiser, Passes, learn_from, new_learner, seed_of
 from edrl.deep.networks import network_for
@@ -30,7 +30,7 @@ PARALLEL = {
 
 
 @pytest.mark.parametrize("trace", [pytest.param(0.0, marks=pytest.mark.slow), 0.65])
-@pytest.mark.parametrize("agent", ["dqn", "c51", "qr-dqn", "er-dqn", "er-dqn-naive", "iqn"])
+@pytest.mark.parametrize("agent", others_are_slow(AGENTS, "dqn", "c51", "qr-dqn", "er-dqn-naive"))
 def test_every_agent_solves_the_probes_from_rollouts(
     agent: str, trace: float, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from probes import KINDS, Probe
+from probes import KINDS, Probe, others_are_slow
 
 from edrl.core.families import Expectiles
 from edrl.core.risk import CVaR
@@ -53,7 +53,7 @@ def expected(kind: str) -> np.ndarray:
     }[kind]
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", others_are_slow(AGENTS, "er-dqn", "qr-dqn-imputation", "iqn"))
 def test_every_agent_solves_the_probes(agent: str, tmp_path: Path) -> None:
     """Expected returns within 0.1 of the true ones, for every probe: gamma = 1/2 shows a discount
     too many.
