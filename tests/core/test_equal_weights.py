@@ -173,7 +173,12 @@ anything = hnp.arrays(
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("expectiles", np.float64), ("huber", np.float64), ("huber", np.float32)]
+    ("name", "dtype"),
+    [
+        ("expectiles", np.float64),
+        pytest.param("huber", np.float64, marks=pytest.mark.slow),
+        pytest.param("huber", np.float32, marks=pytest.mark.slow),
+    ],
 )
 @given(values=anything)
 @settings(max_examples=60, deadline=None)

@@ -41,6 +41,7 @@ def test_chains_side_by_side_are_the_chains(length: int) -> None:
     assert not alone.terminal[: length - 1].any()
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_one_chain_alone() -> None:
     """Dynamic programming of all chains at once gives for each what it gives alone."""
     chains = Chains((3, 15))

@@ -405,7 +405,7 @@ def test_non_uniformity_is_judged() -> None:
         assert lost(non_uniform, spoiled(good, name, column, change, k=129)) == {claim}
 
 
-@pytest.mark.parametrize("k", [5, 21])
+@pytest.mark.parametrize("k", [5, pytest.param(21, marks=pytest.mark.slow)])
 def test_forks_are_solved_as_dynamic_programming_does(k: int) -> None:
     """Appendix C's second lemma for EDRL: one imputed backup is the fixed point of the library's
     sweeps. With atoms on the knots the learnt expectiles are exact, as all returns but x0's have

@@ -262,6 +262,7 @@ def test_time_is_told_once_for_every_step(rows: str, timing: Timing | None, tmp_
     )
 
 
+@pytest.mark.slow
 def test_a_module_that_prints_when_it_is_imported_can_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
