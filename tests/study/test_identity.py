@@ -134,6 +134,23 @@ def test_no_two_records_have_one_name(found: list[dict[str, Any]]) -> None:
         assert dict(variant.changes).items() <= record.values.items()
 
 
+def test_a_setting_that_is_switched_off_tells_agents_apart() -> None:
+    """Its default is named then, since nothing else is left to tell."""
+    off, default = (Record("er-dqn", (("gamma", gamma),)) for gamma in (None, 0.99))
+    variants = told_apart([(off, ()), (default, ())])
+    assert [str(variants[record]) for record in (off, default)] == ["er-dqn", "er-dqn[gamma=0.99]"]
+
+
+def test_plans_from_before_a_setting_came_up_are_of_the_same_agent() -> None:
+    """A report's plan has all settings of its day, those of today have one more."""
+    today = Record.of(preset("minatar", agent="er-dqn", env="minatar/breakout"))
+    before = {name: value for name, value in today.settings if name != "head"}
+    assert Record.kept("er-dqn", before) == today
+    assert Record.kept("er-dqn", {}) == Record("er-dqn")
+    replaced = {name: today.values[name] for name in before if name not in ("size", "imputation")}
+    assert "head" not in Record.kept("Expectiles(3)", replaced).values
+
+
 def test_an_agent_has_one_colour_and_no_other_has_it() -> None:
     bases = {"DQN": "dqn", "QR-DQN (size 51)": "qr-dqn", "ER-DQN": "er-dqn", "Mine": "mine:Mine"}
     bases |= {f"ER-DQN (size {size})": "er-dqn" for size in range(8)}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edrl.deep.config import DEFAULTS, Config, own_size
-from edrl.deep.settings import Value
+from edrl.deep.settings import RUNS_OWN, SETTINGS, Value
 from edrl.deep.variant import Changes, Variant, labels
 
 _OF_STATISTICS = ("size", "imputation", "head")
@@ -35,6 +35,17 @@ class Record:
         settings = [entry for entry in config.agent_settings if entry[0] not in _OF_STATISTICS]
         return cls(family, tuple(settings))
 
+    @classmethod
+    def kept(cls, base: str, settings: Mapping[str, Value]) -> "Record":
+        """As a file keeps it: settings that came up since it was written have their defaults."""
+        if not settings:
+            return cls(base)
+        since = set(SETTINGS) - set(RUNS_OWN) - set(settings)
+        if "size" not in settings:  # they belong to statistics that replaced the config's
+            since -= set(_OF_STATISTICS)
+        values = {**{name: DEFAULTS[name] for name in since}, **settings}
+        return cls(base, tuple(sorted(values.items())))
+
     @cached_property
     def values(self) -> dict[str, Value]:
         """The settings by their names."""
@@ -42,7 +53,7 @@ class Record:
 
     def variant(self, names: Collection[str]) -> Variant:
         """The agent, named by some of its settings."""
-        changes = [(name, self.values[name]) for name in names if name in self.values]
+        changes = [(name, self.values[name]) for name in names if self.values.get(name) is not None]
         return Variant(self.base, tuple(changes))
 
     def differs_from_default(self, name: str) -> bool:
@@ -61,9 +72,11 @@ def told_apart(found: Iterable[tuple[Record, Collection[str]]]) -> dict[Record, 
     for record, named in found:
         names.setdefault(record, set()).update(named)
     while twins := _twins(names):
-        differing = _differing(twins)
-        for record in twins:
-            names[record].update(filter(record.differs_from_default, differing))
+        told = [_unlike_default(record, twins) for record in twins]
+        if not any(told):  # a default beside a setting that is switched off
+            told = [set(_differing(twins)) for _ in twins]
+        for record, more in zip(twins, told, strict=True):
+            names[record] |= more
     return {record: record.variant(own) for record, own in names.items()}
 
 
@@ -82,10 +95,14 @@ def _twins(names: Mapping[Record, set[str]]) -> list[Record]:
     return next((records for records in called.values() if len(records) > 1), [])
 
 
+def _unlike_default(record: Record, twins: list[Record]) -> set[str]:
+    """What tells a record from its twins and must be told to someone who knows the defaults."""
+    return set(filter(record.differs_from_default, _differing(twins)))
+
+
 def _differing(records: list[Record]) -> list[str]:
     """The settings that are not the same in all records."""
-    first = records[0].values
-    others = records[1:]
-    return [
-        name for name in first if any(other.values.get(name) != first[name] for other in others)
-    ]
+    names = sorted(set().union(*(record.values for record in records)))
+    found = [name for name in names if len({record.values.get(name) for record in records}) > 1]
+    assert found, records  # else they were one record
+    return found

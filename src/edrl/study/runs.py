@@ -244,7 +244,7 @@ def _plan_of_entries(entries: Iterable[Json]) -> list[PlannedRun]:
     for entry in entries:
         check_plan_entry(entry)
         settings = {name: _plain(value) for name, value in entry["settings"].items()}
-        record = Record(entry["agent"], tuple(settings.items()))
+        record = Record.kept(entry["agent"], settings)
         rows = entry["runs"]
         plans += [PlannedRun(record, tuple(entry["names"]), *row) for row in rows]
     return plans
