@@ -345,7 +345,7 @@ _CLASSIC: dict[str, Any] = {
     # Where every return is the same, gradients are noise. A smaller epsilon makes whole steps of it,
     # which unlearn what was learnt.
     "optimiser": "radam", "learning_rate": 1e-3, "schedule": "linear", "adam_epsilon": 1e-4,
-    "max_gradient": 10.0, "epsilon": (1.0, 0.02), "epsilon_steps": 20_000, "epsilon_follows": True,
+    "max_gradient": 10.0, "epsilon": (1.0, 0.2), "epsilon_steps": 20_000, "epsilon_follows": True,
     "evaluate_every": 40_000, "evaluate_steps": 10_000, "evaluate_episodes": 20,
     "log_every": 2_000, "checkpoint_every": 40_000, "support": (0.0, 100.0),
     # With --rollout 0, from a replay memory:
