@@ -262,6 +262,17 @@ def test_huber_quantiles_between_quantiles_and_expectiles() -> None:
     np.testing.assert_allclose(narrow, Quantiles(taus).evaluate(mu), atol=2e-6)
 
 
+def test_the_gradient_of_quantiles_is_a_subgradient_at_atoms() -> None:
+    """There the loss has a kink: its slopes are (P(X < v) - tau) on the left and (P(X <= v) - tau)
+    on the right.
+    """
+    family, mu = Quantiles((0.1, 0.3, 0.9)), Particles([0.0, 1.0, 3.0], [0.2, 0.5, 0.3])
+    for atom, below, up_to in ((0.0, 0.0, 0.2), (1.0, 0.2, 0.7), (3.0, 0.7, 1.0)):
+        slopes = np.asarray(jax.grad(lambda v: family.loss(v, mu))(jnp.full(3, atom)))
+        assert np.all(slopes >= below - np.asarray(family.taus) - 1e-12)
+        assert np.all(slopes <= up_to - np.asarray(family.taus) + 1e-12)
+
+
 def test_quantiles_against_numpy() -> None:
     """On equally weighted samples, the inverted CDF of `numpy.quantile`."""
     samples = np.random.default_rng(0).normal(size=(20, 17))

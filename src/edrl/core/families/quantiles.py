@@ -82,7 +82,8 @@ class Quantiles(LevelStatistics):
         values, target = self.check_values(values), check_samples(target)
         error = target.atoms[..., None, :] - values[..., :, None]
         taus = column(self.taus, error.dtype)
-        return expect(target, jnp.where(error > 0, taus, 1 - taus) * jnp.abs(error))
+        # At an atom the gradient is that from the left: a subgradient, which that of |error| is not.
+        return expect(target, jnp.where(error >= 0, taus, taus - 1) * error)
 
     def bracket(
         self, lower: Particles, upper: Particles, mean: NumbersLike
