@@ -139,4 +139,5 @@ def picture(
 def _pixels(figure: Figure) -> np.ndarray:
     figure.set_dpi(100)
     figure.canvas.draw()
+    # Agg's canvas, which matplotlib's types do not know of.
     return np.asarray(figure.canvas.buffer_rgba())[..., :3]  # type: ignore[attr-defined]
