@@ -60,9 +60,8 @@ export const quantiles = (taus, imputation = "quantile") =>
     taus,
     size: taus.length,
     evaluate: (mu) => quantile(mu, taus),
-    // At a tie: what JAX takes for the derivative of |x| at 0.
-    score: (values, z) =>
-      values.map((v, k) => (z > v ? -taus[k] : z < v ? 1 - taus[k] : taus[k] - 1)),
+    // At a tie: the derivative from the left.
+    score: (values, z) => values.map((v, k) => (z >= v ? -taus[k] : 1 - taus[k])),
     places: (values) => values,
     knots: () => null,
   }, imputation);
