@@ -111,6 +111,7 @@ FAMILIES = [
     Case("expectiles-scipy-root", Expectiles(5, imputation="scipy-root"), exact=False),
     Case("expectiles-scipy-minimize", Expectiles(5, imputation="scipy-minimize"), exact=False),
     Case("expectiles-naive", Expectiles(11, imputation="as_samples"), exact=False),
+    Case("expectiles-shifted", Expectiles(11, imputation="shifted-samples"), exact=False),
     Case("score-alone", SmoothQuantiles(), exact=False),
     Case("stop-loss", StopLoss(), consistency=1e-6),
     Case("huber-robust", HuberQuantiles(9, imputation="robust"), exact=False),

@@ -483,3 +483,18 @@ def test_support_points_that_float32_cannot_tell_apart() -> None:
     family = Categorical((1e8, 1e8 + 1, 1e8 + 2))
     values = family.evaluate(Particles(jnp.array([1e8, 1e8 + 8], jnp.float32)))
     assert np.isfinite(np.asarray(values)).all()
+
+
+def test_shifted_samples_have_the_right_mean_and_the_spread_of_naive_ones() -> None:
+    mu = random_particles(5)
+    values = Expectiles(11).evaluate(mu)
+    shifted = Expectiles(11, imputation="shifted-samples").impute(values)
+    naive = Expectiles(11, imputation="as_samples").impute(values)
+    np.testing.assert_allclose(shifted.mean(), mu.mean(), atol=1e-12)
+    np.testing.assert_allclose(shifted.std(), naive.std(), atol=1e-12)
+    assert float(jnp.max(jnp.abs(naive.mean() - mu.mean()))) > 0.05
+
+
+def test_shifted_samples_need_a_mean() -> None:
+    with pytest.raises(ValueError, match="the mean is not among the statistics"):
+        Expectiles((0.2, 0.7), imputation="shifted-samples").impute(jnp.zeros(2))

@@ -7,7 +7,7 @@ from edrl.core.imputation.equal_weights import EqualWeights
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.imputation.robust_entropy import RobustEntropy
 from edrl.core.imputation.scipy_reference import ScipyMinimize, ScipyRoot
-from edrl.core.imputation.simple import as_samples, dirac
+from edrl.core.imputation.simple import as_samples, dirac, shifted_samples
 from edrl.core.statistics import Imputation
 
 __all__ = [
@@ -20,10 +20,12 @@ __all__ = [
     "as_samples",
     "dirac",
     "find_imputation",
+    "shifted_samples",
 ]
 
 IMPUTATIONS: dict[str, Imputation] = {
     "as_samples": as_samples,
+    "shifted-samples": shifted_samples,
     "dirac": dirac,
     "maximum-entropy": MaximumEntropy(),
     "robust": RobustEntropy(),

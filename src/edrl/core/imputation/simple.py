@@ -1,4 +1,6 @@
-"""The imputations of Section 3.2 that need no solving: naive, Dirac, quantile and categorical."""
+"""The imputations that need no solving: those of Section 3.2 (naive, Dirac, quantile, categorical),
+and naive samples with the right mean.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +19,28 @@ def as_samples(family: Statistics, values: ValuesLike) -> Particles:
     return Particles(values)
 
 
+def shifted_samples(family: Statistics, values: ValuesLike) -> Particles:
+    """The naive samples, moved to the mean that the values encode.
+
+    Their mean is right and their spread too small: a control that tells what a wrong mean does from
+    what a missing imputation does.
+    """
+    _check_encodes_mean(family, "shifted-samples")
+    quarters = values / 4  # these cannot overflow when subtracted
+    shift = family.mean(values) / 4 - jnp.sum(quarters / family.size, axis=-1)
+    limit = float(jnp.finfo(values.dtype).max) / 4
+    return Particles(4 * jnp.clip(quarters + shift[..., None], -limit, limit))
+
+
 def dirac(family: Statistics, values: ValuesLike) -> Particles:
     """A point mass at the mean that the values encode: consistent for the mean alone."""
-    if not family.encodes_mean:
-        raise fail("imputation", "dirac", f"the mean is not among the statistics of {family}")
+    _check_encodes_mean(family, "dirac")
     return Particles(family.mean(values)[..., None])
+
+
+def _check_encodes_mean(family: Statistics, imputation: str) -> None:
+    if not family.encodes_mean:
+        raise fail("imputation", imputation, f"the mean is not among the statistics of {family}")
 
 
 def quantile_cells(values: ValuesLike, taus: Taus) -> Particles:
