@@ -22,7 +22,9 @@ from edrl.core.metrics import wasserstein
 
 HIGH = 20.0
 """The support is [0, 20], as that of the rewards in microlitres."""
-CELLS, DATASETS = 36, 3
+CELLS, DATASETS = 36, 10
+_SEED = 2027
+"""Of data sets that were not looked at before the ridge and everything else was fixed."""
 TIMED = ("rewards, utility", "rewards")
 ROUNDS = 2
 ATOMS, STARTS, EPOCHS = 100, 1000, 10
@@ -30,6 +32,7 @@ NOISES = {"small": (0.01, 0.01), "medium": (0.03, 0.03), "large": (0.08, 0.06)}
 """Typical standard deviations of a value, beside the range of all values, and of a tau."""
 METHODS = {
     "decode": "edrl.decode",
+    "least": "edrl.decode, smoothness=0",
     "restarts": "random restarts",
     "robust": "robust imputation",
     "exact": "exact imputation",
@@ -140,7 +143,7 @@ def _quality(truth: Particles, noise: str) -> dict[str, float]:
 
 
 def _cells(truth: Particles, noise: str, number: int) -> Cells:
-    return simulate(truth, *NOISES[noise], np.random.default_rng([number, 22]))
+    return simulate(truth, *NOISES[noise], np.random.default_rng([_SEED, number]))
 
 
 def _dataset(truth: Particles, noise: str, number: int) -> dict[str, float]:
@@ -150,6 +153,7 @@ def _dataset(truth: Particles, noise: str, number: int) -> dict[str, float]:
     again = decode(*cells, support=support, resamples=0).distribution
     results = {
         "decode": decoded.distribution,
+        "least": decode(*cells, support=support, smoothness=0, resamples=0).distribution,
         "restarts": random_restarts(cells, 0, gradient=True),
         "robust": robust_expectiles(*cells, support=support),
         "exact": robust_expectiles(*cells, support=support, noise=0),
@@ -181,6 +185,9 @@ def _turn(name: str, number: int) -> dict[str, dict[str, float]]:
     support, least = (0.0, HIGH), least_loss(cells)
     calls: dict[str, Callable[[], Particles]] = {
         "decode": lambda: decode(*cells, support=support, resamples=0).distribution,
+        "decode, smoothness=0": lambda: (
+            decode(*cells, support=support, smoothness=0, resamples=0).distribution
+        ),
         "decode, with band": lambda: decode(*cells, support=support).distribution,
         "restarts": lambda: random_restarts(cells, number),
         "restarts, with gradient": lambda: random_restarts(cells, number, gradient=True),

@@ -92,7 +92,6 @@ FAMILIES = [
     Case("expectiles-low-side", Expectiles((0.05, 0.2, 0.4))),
     Case("expectiles-51", Expectiles(51)),
     Case("expectiles-knots", Expectiles(11, imputation="exact-knots"), slow=True),
-    Case("expectiles-gaps", Expectiles(11, imputation="exact-gaps"), slow=True),
     Case("expectiles-spline", Expectiles(11, imputation="exact-spline")),
     Case("expectiles-midpoint", Expectiles(11, imputation="exact-midpoint"), slow=True),
     Case("expectiles-robust", Expectiles(11, imputation="robust"), exact=False),

@@ -144,6 +144,7 @@ def test_what_is_no_text_or_not_there_is_refused(
         (("--support", 20, 0), "support must be two numbers, the lesser first"),
         (("--support", 0, "inf"), "support must be two numbers"),
         (("--atoms", 1), "atoms must be a whole number of at least 3, got 1"),
+        (("--smoothness", -1), "smoothness must be a finite number in [0, inf]"),
         (("--resamples", -1), "resamples must be a whole number of at least 0, got -1"),
     ],
 )

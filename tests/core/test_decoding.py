@@ -5,9 +5,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from edrl.core.decoding import Decoded, decode
-from edrl.core.imputation.grid_weights import expectiles_on_grid
+from edrl.core.imputation.grid_weights import expectile_rows, expectiles_on_grid
 from edrl.core.metrics import wasserstein
 from edrl.core.particles import Particles
 
@@ -63,6 +64,29 @@ def test_residuals_loss_and_band_are_what_they_say() -> None:
     inside = (low <= np.cumsum(probs) + 1e-9) & (np.cumsum(probs) <= high + 1e-9)
     assert inside.mean() > 0.8
     assert decode(values, taus, resamples=0).band is None
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
+def test_without_smoothness_no_other_weights_have_less_loss(noise: float) -> None:
+    """By SciPy's `nnls`, to within the ridge that values without noise get."""
+    values, taus = cells(noise)
+    found = decode(values, taus, support=(0, 20), smoothness=0, resamples=0)
+    rows = expectile_rows(values, taus, np.asarray(found.distribution.atoms))
+    system = np.concatenate([rows, np.full((1, rows.shape[1]), 1e4)])
+    weights, _ = nnls(system, np.append(np.zeros(len(rows)), 1e4), maxiter=20_000)
+    least = np.mean((rows @ (weights / weights.sum())) ** 2)
+    assert least - 1e-9 <= found.loss <= 1.001 * least + 1e-4
+    smooth = decode(values, taus, support=(0, 20), resamples=0)
+    assert found.loss <= smooth.loss
+    again = decode(values, taus, support=(0, 20), smoothness=0, resamples=0)
+    assert np.array_equal(again.distribution.probs, found.distribution.probs)
+
+
+def test_smoothness_leads_from_the_least_loss_to_the_smooth_estimate() -> None:
+    values, taus = cells(1.0)
+    found = [decode(values, taus, 1.0, (0, 20), smoothness=s, resamples=9) for s in (0, 0.1, 1, 10)]
+    assert np.all(np.diff([np.sum(one.distribution.probs**2) for one in found]) < 0)
+    assert all(one.band is not None for one in found)
 
 
 def test_it_is_deterministic_and_the_order_of_cells_does_not_matter() -> None:
@@ -147,6 +171,7 @@ def test_contradictions_are_told() -> None:
         ({"noise": [0.1, 0.1]}, "len(noise) must be 1 or that of values, 3"),
         ({"support": (2.0, 1.0)}, "support must be two numbers, the lesser first"),
         ({"support": (0.0, 2.5)}, "values[2] must lie in the support [0, 2.5], got 3.0"),
+        ({"smoothness": -1.0}, "smoothness must be a finite number in [0, inf]"),
         ({"atoms": 2}, "atoms must be a whole number of at least 3"),
         ({"resamples": -1}, "resamples must be a whole number of at least 0"),
     ],

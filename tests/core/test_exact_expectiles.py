@@ -383,9 +383,8 @@ def test_levels_at_the_knots_are_those_of_the_page() -> None:
     """F at the knots as docs/exact-imputation.md has it, with slopes 0 and 1 beyond the outermost
     chords.
 
-    midpoint: the mean of two slopes. gaps: the parabola through three knots. pairs: midpoint, and
-    at the outermost knots the parabola through three, but at least half of the way to the
-    asymptote's slope is left to the tail.
+    midpoint: the mean of two slopes. pairs: midpoint, and at the outermost knots the parabola
+    through three, but at least half of the way to the asymptote's slope is left to the tail.
     """
     many = Particles(
         np.random.default_rng(8).normal(size=(16, 200))
@@ -395,13 +394,12 @@ def test_levels_at_the_knots_are_those_of_the_page() -> None:
     g, s = np.diff(x), np.diff(p) / np.diff(x)
     s = np.pad(s, [(0, 0), (1, 1)], constant_values=(0, 1))
     midpoint = (s[:, :-1] + s[:, 1:]) / 2
-    gaps, pairs = midpoint.copy(), midpoint.copy()
-    gaps[:, 1:-1] = (g[:, 1:] * s[:, 1:-2] + g[:, :-1] * s[:, 2:-1]) / (g[:, 1:] + g[:, :-1])
+    pairs = midpoint.copy()
     first = g[:, 0] / (g[:, 0] + g[:, 1]) * (s[:, 2] - s[:, 1])
     last = g[:, -1] / (g[:, -2] + g[:, -1]) * (s[:, -2] - s[:, -3])
     pairs[:, 0] = s[:, 1] - np.minimum(first, s[:, 1] / 2)
     pairs[:, -1] = s[:, -2] + np.minimum(last, (1 - s[:, -2]) / 2)
-    for rule, expected in {"midpoint": midpoint, "gaps": gaps, "pairs": pairs}.items():
+    for rule, expected in {"midpoint": midpoint, "pairs": pairs}.items():
         imputed = Expectiles(11, imputation=ExactExpectiles(rule)).impute(values)  # type: ignore[arg-type]
         np.testing.assert_allclose(cdf_at(imputed, x), expected, atol=1e-7)
 

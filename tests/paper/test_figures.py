@@ -255,7 +255,7 @@ SPOILED: list[tuple[str, str, str, Callable[[Any], Any], dict[str, Any], set[str
     ("imputation", "means", "off", lambda _: 0.001, {"noise": 0.03, "method": "exact"}, {"beyond-mean-exact"}),
     ("imputation", "updates", "seconds", lambda _: 10.0, {"part": "ER-DQN", "round": 2}, {"beyond-times"}),
     # levels
-    ("levels", "ratios", "ratio", lambda _: 1.2, {"rule": "gaps", "group": "all groups"}, {"beyond-levels-default"}),
+    ("levels", "ratios", "ratio", lambda _: 1.2, {"rule": "knots", "group": "all groups"}, {"beyond-levels-default"}),
     ("levels", "ratios", "low", lambda _: 0.9, {"rule": "spline", "group": "all groups"}, {"beyond-levels-default"}),
     ("levels", "ratios", "ratio", lambda _: 0.9, {"rule": "midpoint", "group": "Garnet"}, {"beyond-levels-groups"}),
     ("levels", "errors", "change", lambda _: 1e-5, {"rule": "pairs", "group": "N-chain"}, {"beyond-levels-settles"}),

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edrl.core.check import check_count, check_directory, fail
+from edrl.core.check import check_count, check_directory, check_number, fail
 from edrl.core.decoding import Decoded, decode
 from edrl.study.tables import Table as Columns
 from edrl.study.tables import joined, table, write_csv
@@ -57,6 +57,9 @@ class Decode:
     where the tails end."""
     out: Path = Path("decoded")
     """The directory that the tables and the picture are written to."""
+    smoothness: float = 1.0
+    """1 is the ridge that the noise asks for. 0 gives the distribution with the least loss, which
+    follows the noise."""
     atoms: int = 101
     """The number of points of the even grid over the support that carry the distribution."""
     resamples: int = 200
@@ -80,6 +83,7 @@ class Decode:
         return 0
 
     def _decoded(self, cells: Sequence[Cell]) -> Decoded:
+        check_number("smoothness", self.smoothness, 0.0)
         check_count("atoms", self.atoms, 3)
         check_count("resamples", self.resamples, 0)
         self._check_support(cells)
@@ -89,6 +93,7 @@ class Decode:
             [cell.tau for cell in cells],
             known or None,
             self.support,
+            smoothness=self.smoothness,
             atoms=self.atoms,
             resamples=self.resamples,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_count, check_number, fail
 from edrl.core.imputation.grid_weights import (
     Fit,
     expectile_rows,
@@ -129,6 +129,7 @@ def decode(
     noise: ArrayLike | None = None,
     support: Sequence[float] | None = None,
     *,
+    smoothness: float = 1.0,
     atoms: int = 101,
     resamples: int = 200,
 ) -> Decoded:
@@ -143,6 +144,8 @@ def decode(
             (taus have errors too), all of it is scaled up.
         support: The least and the greatest possible outcome. None: half of the values' range is
             added on either side. Give it if you know it.
+        smoothness: 1 is the ridge that the noise asks for. 0 gives the distribution with the least
+            loss, which follows the noise; among those with that loss it is the most even.
         atoms: The number of points of the even grid over the support.
         resamples: How often cells are drawn with replacement for the band; 0 for no band.
     """
@@ -150,6 +153,7 @@ def decode(
     _check_cells(values, taus)
     noise = None if noise is None else _noise_of(noise, len(values))
     low, high = _support_of(support, values)
+    smoothness = check_number("smoothness", smoothness, 0.0)
     count = check_count("atoms", atoms, 3)
     check_count("resamples", resamples, 0)
 
@@ -157,9 +161,9 @@ def decode(
     width = high - low
     unit, grid = (values - low) / width, np.linspace(0, 1, count)
     rows = expectile_rows(unit, taus, grid)
-    fit = fit_weights(rows)
     if noise is not None:
-        rows, fit = _weighted(rows, fit, unit, taus, noise / width)
+        rows = _in_units_of_noise(rows, unit, taus, noise / width)
+    fit = fit_weights(rows, 0.0 if noise is None else 1.0, smoothness)
     fitted = low + width * expectiles_on_grid(fit.weights, grid, taus)
     scale = None if noise is None else float(np.sqrt(fit.variance))
     return Decoded(
@@ -174,22 +178,22 @@ def decode(
     )
 
 
-def _weighted(
-    rows: Float[np.ndarray, "K n"], pilot: Fit, values: Cells, taus: Cells, noise: Cells
-) -> tuple[Float[np.ndarray, "K n"], Fit]:
-    """Rows in units of their noise, and the weights that they give.
+def _in_units_of_noise(
+    rows: Float[np.ndarray, "K n"], values: Cells, taus: Cells, noise: Cells
+) -> Float[np.ndarray, "K n"]:
+    """Rows divided by the standard deviations of their noise.
 
     The slope of a row in its value, (1 - tau) F(v) + tau (1 - F(v)), turns noise of the value into
     noise of the row. F is that of the last weights.
     """
     grid = np.linspace(0, 1, rows.shape[-1])
-    fit, scaled = pilot, rows
+    scaled, known = rows, 0.0
     for _ in range(_REWEIGHTINGS):
+        fit = fit_weights(scaled, known)
         levels = np.interp(values, grid, np.cumsum(fit.weights))
         slopes = (1 - taus) * levels + taus * (1 - levels)
-        scaled = rows / (slopes * noise)[:, None]
-        fit = fit_weights(scaled, least_variance=1.0)
-    return scaled, fit
+        scaled, known = rows / (slopes * noise)[:, None], 1.0
+    return scaled
 
 
 def _resampled(

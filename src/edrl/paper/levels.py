@@ -55,9 +55,9 @@ EVERY = "all groups"
 POLICIES = ("uniform", "greedy")
 EPSILON = 0.2
 _COLOURS: dict[str, str] = dict(
-    zip(RULES, ("#000000", "#E69F00", "#CC79A7", "#56B4E9", "#009E73"), strict=True)
+    zip(RULES, ("#000000", "#E69F00", "#56B4E9", "#009E73"), strict=True)
 )
-_MARKERS: dict[str, str] = dict(zip(RULES, "osD^v", strict=True))
+_MARKERS: dict[str, str] = dict(zip(RULES, "os^v", strict=True))
 _TOLERANCE, _SWEEPS = 1e-7, 1000  # of dynamic programming; rewards are at most 1
 _SETTLED = 1e-6  # the change in one more sweep up to which a problem counts as settled
 _KNOWN = 10  # an error counts as at least so many times the uncertainty of the truth

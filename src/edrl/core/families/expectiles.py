@@ -53,14 +53,12 @@ class ExactExpectiles:
 
     midpoint: halfway, each jump is split evenly between its two gaps. Between the outermost knots
     this P is the middle between the greatest and the least one possible. knots: on a chord, so that
-    atoms sit on the knots. gaps: the derivative of the parabola through three knots, which is what
-    spreading each jump with the largest entropy between the middles of its gaps gives. spline: the
-    slopes of a monotone C1 spline (Fritsch and Butland, 1984) of E[(x - Z)+] below the mean and of
-    E[(Z - x)+] above it. pairs: halfway, and in the tails as the outermost parabola but no further;
-    the two shares that meet in a gap stay apart, each as if spread evenly from its own knot to
-    where they meet: 2K atoms. This is the best by far, less than half of the next rule's error in
-    dynamic programming on MDPs that it was not chosen on (`paper/levels.py`), except where there
-    are only two knots or one: there it is the midpoint.
+    atoms sit on the knots. spline: the slopes of a monotone C1 spline (Fritsch and Butland, 1984)
+    of E[(x - Z)+] below the mean and of E[(Z - x)+] above it. pairs: halfway, and in the tails as
+    the outermost parabola but no further; the two shares that meet in a gap stay apart, each as if
+    spread evenly from its own knot to where they meet: 2K atoms. This is the best by far, less than
+    half of the next rule's error in dynamic programming on MDPs that it was not chosen on
+    (`paper/levels.py`), except where there are only two knots or one: there it is the midpoint.
     """
 
     rule: Rule = "pairs"

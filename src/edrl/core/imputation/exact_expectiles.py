@@ -28,7 +28,7 @@ from edrl.core.order import sorted_rows
 from edrl.core.particles import Particles
 from edrl.core.types import Array, Float, ValuesLike
 
-Rule: TypeAlias = Literal["midpoint", "knots", "gaps", "spline", "pairs"]
+Rule: TypeAlias = Literal["midpoint", "knots", "spline", "pairs"]
 
 NEAR_HALF = 2.0**-28
 """A level this close to 1/2, |2 tau - 1|, says nothing but the mean: beyond it P would be all

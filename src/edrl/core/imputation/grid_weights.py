@@ -41,11 +41,8 @@ class Fit(NamedTuple):
     weights: Float[np.ndarray, " n"]
     variance: float
     """Of the noise in A p."""
-
-    @property
-    def ridge(self) -> float:
-        """The ridge that belongs to this noise."""
-        return _ridge(len(self.weights), self.variance)
+    ridge: float
+    """The ridge that belongs to this noise, or as much of it as was asked for."""
 
 
 class _Point(NamedTuple):
@@ -114,7 +111,9 @@ def ridge_weights(rows: Rows, ridge: float) -> Weights:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def fit_weights(rows: Float[np.ndarray, "K n"], least_variance: float = 0.0) -> Fit:
+def fit_weights(
+    rows: Float[np.ndarray, "K n"], least_variance: float = 0.0, smoothness: float = 1.0
+) -> Fit:
     """Weights whose ridge follows the noise: its variance is estimated from what they leave over.
 
     The ridge is that of a Gaussian prior under which the mass of an interval has the variance that
@@ -123,9 +122,12 @@ def fit_weights(rows: Float[np.ndarray, "K n"], least_variance: float = 0.0) -> 
     Args:
         rows: As `expectile_rows` gives them, perhaps divided by their standard deviations.
         least_variance: What is known of the variance of the noise in `rows @ p`.
+        smoothness: How much of this ridge is taken in the end. 0 takes that of values without
+            noise: then |rows @ p| is as small as it can be, to within that little ridge.
     """
     count, n = rows.shape
-    least = max(least_variance, _LEAST_VARIANCE * float(np.mean(rows**2)))
+    without_noise = _LEAST_VARIANCE * float(np.mean(rows**2))
+    least = max(least_variance, without_noise)
     variance = max(least, float(np.mean(rows.mean(axis=-1) ** 2)))
     for _ in range(_ROUNDS):
         ridge = _ridge(n, variance)
@@ -134,7 +136,8 @@ def fit_weights(rows: Float[np.ndarray, "K n"], least_variance: float = 0.0) -> 
         before, variance = variance, max(least, float(np.sum((rows @ weights) ** 2)) / free)
         if abs(variance - before) <= _SETTLED * before:
             break
-    return Fit(ridge_weights(rows, _ridge(n, variance)), variance)
+    ridge = _ridge(n, max(smoothness * variance, without_noise))
+    return Fit(ridge_weights(rows, ridge), variance, ridge)
 
 
 def _ridge(n: int, variance: float) -> float:
