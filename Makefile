@@ -74,6 +74,7 @@ wheel:  ## build the wheel, install it into an empty environment and use it ther
 	$(PYTHON) -m venv $(WHEEL)
 	$(WHEEL)/bin/python -m pip install --quiet --upgrade pip build
 	$(WHEEL)/bin/python -m build
+	$(PYTHON) -m venv --clear $(WHEEL)
 	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl
 	cd $(WHEEL) && bin/edrl reproduce figure-2 --out report
 	cd $(WHEEL) && bin/edrl train --preset quick --out runs/cartpole && bin/edrl evaluate runs/cartpole

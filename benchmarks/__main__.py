@@ -3,9 +3,9 @@
 The names are imputation, noise, robust, decode, chain, loops, sweep, update, heads, envs and
 start; without any, all of them run.
 
-Three run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
-compares ours with, `full_study`, which works out costs from what `training` found, and `compiled`,
-which `make benchmark-compiled` installs a rival for.
+Four run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
+compares ours with, `full_study`, which works out costs from what `training` found, `compiled`,
+which `make benchmark-compiled` installs a rival for, and `frames`, which needs Chromium.
 """
 
 import importlib
@@ -19,7 +19,7 @@ NAMES = (
     "imputation", "noise", "robust", "decode", "chain", "loops", "sweep", "update", "heads",
     "envs", "start",
 )  # fmt: skip
-ONLY_BY_NAME = ("training", "full_study", "compiled")
+ONLY_BY_NAME = ("training", "full_study", "compiled", "frames")
 
 
 def main(names: list[str]) -> None:

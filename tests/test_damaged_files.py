@@ -105,13 +105,22 @@ def test_no_damage_gives_a_traceback(data: st.DataObject, sound: Path, tmp_path:
     assert "nan" not in printed.split(), (file, name, printed)
 
 
-@pytest.mark.parametrize("content", ["", "null", "[]", "{}", '{"version": 1}'])
-def test_a_plan_without_content_is_named(content: str, copy: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "it is empty"),
+        ("null", "it must hold entries with names, as edrl writes them, got null"),
+        ("[]", "it must hold entries with names, as edrl writes them, got []"),
+        ("{}", "it has no 'version'"),
+        ('{"version": 1}', "it has no 'runs'"),
+    ],
+)
+def test_a_plan_without_content_is_named(content: str, why: str, copy: Path) -> None:
     (copy / "study" / "suite.json").write_text(content)
     for reader in ("status", "report", "dry-run"):
         status, printed = read(copy, reader)
         assert status == 2
-        assert str(copy / "study" / "suite.json") in printed
+        assert f"{copy / 'study' / 'suite.json'} cannot be read: {why}" in printed
 
 
 def test_a_plan_names_no_directory_outside_its_own(copy: Path) -> None:

@@ -1,8 +1,11 @@
 """The code that the README and the guides show is run as it stands."""
 
 import importlib.util
+import itertools
 import json
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,9 @@ import edrl.deep.agents
 import edrl.deep.config
 import edrl.deep.environments.atari
 import edrl.tabular
+from edrl import cli
 from edrl.core import imputation
+from edrl.deep.variant import Variant
 from edrl.paper import EXPERIMENTS
 from edrl.report.result_tables import mean_and_error
 from edrl.study.runs import read_runs
@@ -62,6 +67,43 @@ def test_the_tutorial_runs() -> None:
     short = [cell.replace("steps=40_000, evaluate_every=20_000", "steps=2_000") for cell in code]
     assert short != code
     exec(compile("\n".join(short), "tutorial.ipynb", "exec"), {"__name__": "example"})
+
+
+def documented_commands() -> list[str]:
+    """Every line `edrl ...` of a block of commands, joined where a backslash ends it."""
+    found: list[str] = []
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        for block in re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [line for line in lines if line.startswith("edrl ")]
+    return list(dict.fromkeys(found))
+
+
+def test_every_command_in_the_documentation_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags, values and the agents' names; commands that train are not carried out."""
+    monkeypatch.setattr(cli, "cache_compilations_of_command", lambda: None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    commands = documented_commands()
+    assert len(commands) >= 40
+    for line in commands:
+        arguments = shlex.split(line, comments=True)[1:]
+        try:
+            cli._command(arguments)
+        except SystemExit as refused:
+            pytest.fail(f"{line}: {refused}")
+        if "--agents" in arguments:
+            following = arguments[arguments.index("--agents") + 1 :]
+            for name in itertools.takewhile(lambda word: not word.startswith("-"), following):
+                Variant.parse(name)  # which refuses unknown names and settings
+
+
+def test_numbers_of_the_deep_results_are_those_of_the_pages_that_it_names() -> None:
+    page = (ROOT / "docs/deep-results.md").read_text(encoding="utf-8")
+    named = re.findall(r"\((results/\w+\.md)\)", page)
+    measured = " ".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in named)
+    numbers = set(re.findall(r"\d+\.\d+", page))
+    assert len(numbers) > 10
+    assert not [number for number in numbers if number not in measured]
 
 
 def _readme() -> str:

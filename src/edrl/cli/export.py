@@ -36,6 +36,9 @@ class Export:
     film: bool = True
     """Film an episode: replay.mp4, which the hub shows, or replay.gif if there is no ffmpeg (pip
     install 'edrl[video]')."""
+    onnx: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Write network.onnx, too, which plays without Python or JAX (pip install 'edrl[onnx]'). It maps
+    a batch of observations to the statistics of returns and to action values."""
     older: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Take the checkpoint before the last one if the last one is damaged."""
     best: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -55,7 +58,7 @@ class Export:
             with episodes_bar(self.episodes) as watch:
                 written = export(
                     loaded, self.directory, episodes=self.episodes, seed=self.seed, film=self.film,
-                    watch=watch,
+                    onnx=self.onnx, watch=watch,
                 )  # fmt: skip
         except (ValueError, ImportError, OSError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)

@@ -23,7 +23,7 @@ NetworkName = Literal["nature", "nips", "minatar", "mlp"]
 
 # In larger images MinAtar's one small convolution leaves millions of weights to the next layer.
 _LARGEST_MINATAR = 32
-_LEAST_VARIANCE = 1e-6  # of what is normalised: all equal outputs must not be divided by 0
+LEAST_VARIANCE = 1e-6  # of what is normalised: all equal outputs must not be divided by 0
 _HEAD = 2  # layers: the last hidden one, and the outputs
 
 Layer = dict[str, Float[Array, "..."]]
@@ -168,13 +168,24 @@ def dense_layer(key: PRNGKeyArray, inputs: int, outputs: int, *, by_filter: bool
     }
 
 
+def kernel(
+    convolution: Convolution, layer: Layer
+) -> Float[np.ndarray, "filters row column channel"]:
+    """A convolution's weights in the usual order, whatever the order of `_patches` is."""
+    weight, size = np.asarray(layer["weight"]), convolution.kernel
+    places = np.arange(weight.shape[1]).reshape(1, size, size, -1)
+    usual = np.empty_like(weight)
+    usual[:, np.asarray(_patches(places, convolution)).ravel()] = weight
+    return usual.reshape(len(weight), *places.shape[1:])
+
+
 def _activated(x: Float[Array, "*batch output"], layer: Layer) -> Float[Array, "*batch output"]:
     """A layer's bias, its normalisation (Ba et al., 2016) if it has one, and the ReLU."""
     x = x + layer["bias"]
     if "gain" in layer:
         centred = x - jnp.mean(x, axis=-1, keepdims=True)
         variance = jnp.mean(centred**2, axis=-1, keepdims=True)
-        x = centred * jax.lax.rsqrt(variance + _LEAST_VARIANCE) * layer["gain"] + layer["offset"]
+        x = centred * jax.lax.rsqrt(variance + LEAST_VARIANCE) * layer["gain"] + layer["offset"]
     return jax.nn.relu(x)
 
 
@@ -218,7 +229,8 @@ def _patches(
     """Patches of images, in the order (row, column, channel).
 
     Where the stride divides the kernel, images are first cut into blocks as large as the stride, so
-    that the patches are few shifted copies of whole blocks.
+    that the patches are few shifted copies of whole blocks: their order is (row, column) of blocks,
+    and then that of each block.
     """
     batch, height, width, channels = x.shape
     rows, columns = _places(height, layer), _places(width, layer)

@@ -21,12 +21,14 @@ from edrl.deep.trained import Trained, load
 from edrl.report.agent_film import film_episode
 from edrl.report.film import has_ffmpeg
 from edrl.report.model_card import model_card
+from edrl.report.onnx_network import FILE as ONNX
+from edrl.report.onnx_network import onnx_bytes
 
 CONFIG, RESULTS, CARD = "config.json", "results.json", "README.md"
 FILMS = ("replay.mp4", "replay.gif")
 # In this order they are written, and in the reverse order they are deleted: wherever that is
 # broken off, a folder without a config is no agent, and one with our model is ours.
-FILES = (exported.FILE, RESULTS, CARD, PROVENANCE, *FILMS, CONFIG)
+FILES = (exported.FILE, ONNX, RESULTS, CARD, PROVENANCE, *FILMS, CONFIG)
 """All files that an export may write."""
 
 
@@ -37,6 +39,7 @@ def export(
     episodes: int = 30,
     seed: int = 1_000_000,
     film: bool = True,
+    onnx: bool = False,
     watch: Callable[[Moment], None] = lambda moment: None,
 ) -> Path:
     """Write an agent to a folder that `edrl.load` reads, and that a model hub can show.
@@ -50,6 +53,7 @@ def export(
         episodes: how many episodes are played for the score.
         seed: of the environment and of random actions in these episodes.
         film: whether an episode is filmed, as .mp4 if there is ffmpeg and as .gif otherwise.
+        onnx: whether the network is written as network.onnx, too, for programs without JAX.
         watch: sees every step of the episodes.
 
     Returns:
@@ -61,6 +65,8 @@ def export(
     _check_no_foreign_files(directory)
     trained = run if isinstance(run, Trained) else load(run)
     with _unfinished(directory) as made:
+        if onnx:  # first: an agent that has no such form is refused before it plays
+            (made / ONNX).write_bytes(onnx_bytes(trained))
         _write(made, trained, episodes, seed, film, watch)
         _replace(made, directory)
     return directory

@@ -13,7 +13,7 @@ from edrl.deep.config import Config, PresetName, preset
 from edrl.deep.environments import make, names
 from edrl.deep.settings import SETTINGS, Value, check_name, read_value
 from edrl.deep.variant import Variant
-from edrl.study.tables import Json, read_json
+from edrl.study.tables import Json, read_object
 
 VERSION = 1
 PLAN = "suite.json"
@@ -166,7 +166,7 @@ def read_plan(out: Path) -> list[Planned]:
     file = out / PLAN
     if not file.exists():
         raise fail("suite", str(out), f"there is no study in it (no {PLAN})")
-    content = read_json(file)
+    content = read_object(file)
     try:
         if content["version"] != VERSION:
             raise fail(

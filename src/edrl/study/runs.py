@@ -29,7 +29,7 @@ from edrl.study.progress import (
     steps_done,
     tables_finished,
 )
-from edrl.study.tables import Json, Table, from_rows, read_json
+from edrl.study.tables import Json, Table, from_rows, read_object
 from edrl.study.timing import Timing, timing_of
 from edrl.study.training_scores import TRAINING, final_training_score, read_training_scores
 
@@ -202,8 +202,8 @@ def _plan_entries(plans: Iterable[PlannedRun]) -> list[Json]:
 
 def read_runs(path: Path) -> tuple[list[RunResult], list[PlannedRun]]:
     """The runs in a file that `write_runs` wrote, and the plan."""
+    content = read_object(path)
     try:
-        content = read_json(path)
         if content["version"] not in (1, VERSION):
             right = f"it must be 1 or {VERSION} for this version of edrl"
             raise fail("version", content["version"], right)

@@ -111,9 +111,17 @@ def _parsed(column: list[str]) -> list[bool] | list[int] | list[float] | list[st
     return column
 
 
-def read_json(path: Path) -> Any:
-    """What a file holds; if it is damaged, the error names it."""
+def read_object(path: Path) -> dict[str, Any]:
+    """The entries that a file holds; if it is damaged, the error names it and says how."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if not text.strip():
+            raise ValueError("it is empty")
+        content = json.loads(text)
+        if not isinstance(content, dict):
+            raise ValueError(
+                f"it must hold entries with names, as edrl writes them, got {text:.20}"
+            )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
+    return content

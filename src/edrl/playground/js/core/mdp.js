@@ -19,13 +19,13 @@ export const backup = (branches, gamma, returns) =>
 export const initialValues = (mdp, family) =>
   mdp.states.map(() => family.evaluate(NOTHING));
 
-/** The imputed return distributions of all states; those of terminal ones are 0. */
-export const imputedReturns = (mdp, family, values) =>
-  mdp.states.map((branches, x) => (branches.length ? family.impute(values[x]) : NOTHING));
+/** The imputed return distribution of a state; that of a terminal one is 0. */
+export const imputedReturn = (mdp, family, values, x) =>
+  (mdp.states[x].length ? family.impute(values[x]) : NOTHING);
 
 /** One pass of Algorithm 1 over all states: evaluate(T impute(values)). */
 export const imputedBackup = (mdp, family, values) => {
-  const returns = imputedReturns(mdp, family, values);
+  const returns = mdp.states.map((_, x) => imputedReturn(mdp, family, values, x));
   return mdp.states.map((branches, x) =>
     branches.length ? family.evaluate(backup(branches, mdp.gamma, returns)) : values[x]);
 };

@@ -1,7 +1,7 @@
 // Toy 3: a chain or a grid that you edit, with dynamic programming and temporal differences live.
 
 import { linspace, max, min } from "../core/arrays.js";
-import { imputedBackup, imputedReturns, initialValues, tdSweep } from "../core/mdp.js";
+import { imputedBackup, imputedReturn, initialValues, tdSweep } from "../core/mdp.js";
 import { mean, mixture, wasserstein } from "../core/particles.js";
 import { cdfBand, startOfTruth, tightenTruth } from "../core/truth.js";
 import { DIRECTIONS, ENDS, FREE, WALL, bestArrows, mdpOf, statesOf } from "../core/world.js";
@@ -29,6 +29,7 @@ const withinBudget = (times, action) => {
   const begin = performance.now();
   for (let i = 0; i < times && (i === 0 || performance.now() - begin < BUDGET); i += 1) action();
 };
+const capitalised = (word) => word[0].toUpperCase() + word.slice(1);
 const rowsOf = (text) => text.split("/").filter(Boolean);
 
 export const gridToy = {
@@ -131,7 +132,7 @@ class World {
   }
 
   fillTools() {
-    const cells = CELLS.map((cell) => [cell, NAMES[cell]]);
+    const cells = CELLS.map((cell) => [cell, capitalised(NAMES[cell])]);
     const tools = [["mark", "Mark"], ["turn", "Turn arrow"], ...cells];
     this.tools.replaceChildren(...tools.map(([tool, text]) =>
       button(text, () => {
@@ -205,7 +206,7 @@ class World {
   }
 
   returns(i) {
-    return imputedReturns(this.mdp, this.families[i], this.values[i])[this.state.cell];
+    return imputedReturn(this.mdp, this.families[i], this.values[i], this.state.cell);
   }
 
   get trueReturns() {
