@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME ...]`: measure, print, and write results/*.json.
 
-The names are imputation, noise, robust, decode, chain, loops, sweep, update, heads, envs and
-start; without any, all of them run.
+The names are imputation, noise, robust, repair, decode, chain, loops, sweep, update, heads, envs
+and start; without any, all of them run.
 
 Four run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
 compares ours with, `full_study`, which works out costs from what `training` found, `compiled`,
@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.timing import machine
 
 NAMES = (
-    "imputation", "noise", "robust", "decode", "chain", "loops", "sweep", "update", "heads",
-    "envs", "start",
+    "imputation", "noise", "robust", "repair", "decode", "chain", "loops", "sweep", "update",
+    "heads", "envs", "start",
 )  # fmt: skip
 ONLY_BY_NAME = ("training", "full_study", "compiled", "frames")
 

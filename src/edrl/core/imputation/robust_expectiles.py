@@ -7,7 +7,7 @@ lowered onto chords (`_lowered`).
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -190,7 +190,11 @@ def _impute_exactly(values: jax.Array, levels: tuple[float, ...], *, has_mean: b
     """Of values with the same level, the first is taken."""
     taus, first = np.unique(levels, return_index=True)
     mean_at = int(np.argmin(np.abs(taus - 0.5))) if has_mean else None
-    return impute_expectiles(values[..., first], taus, mean_at)
+    return _exact_program(values[..., first], jnp.asarray(taus, values.dtype), mean_at)
+
+
+_exact_program = jit(static="mean_at")(impute_expectiles)
+"""One program for all levels: without it the loops of the repair were compiled for each call."""
 
 
 def robust_at_traced_levels(
@@ -221,7 +225,7 @@ def _impute(
     consistent = None if mean_at is None else _consistent(x, plan)
     curve = smoothed(x, plan.smoother, level, consistent)
     knots, mean = curve[..., :-1], curve[..., -1:]
-    atoms, probs = _through(knots - mean, jnp.asarray(plan.taus, x.dtype))
+    atoms, probs = atoms_through(knots - mean, jnp.asarray(plan.taus, x.dtype))
     if not keep_mean:
         atoms = atoms + mean
     limit = float(jnp.finfo(values.dtype).max) / 4
@@ -237,11 +241,10 @@ def _consistent(x: jax.Array, plan: Plan) -> Bool[jax.Array, "*batch"]:
     return are_expectiles(knots, slopes, jnp.sign(taus - 0.5), slack=rounding)
 
 
-def _through(knots: jax.Array, taus: jax.Array) -> tuple[jax.Array, jax.Array]:
+def atoms_through(knots: jax.Array, taus: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Atoms and probs of mean 0 from centred knots: exact where they are expectiles."""
     side = jnp.sign(taus - 0.5)
-    in_order = jnp.all(jnp.diff(knots, axis=-1) >= 0)  # as they are without much noise
-    x = lax.cond(in_order, lambda: knots, lambda: _sorted(knots))
+    x = _unless_in_order(knots, lambda: _sorted(knots))
     x = side * jnp.maximum(side * x, 0)
     p_ratio, q_ratio = height_ratios(taus)
     # A level that turns out to be 1/2 has no height: it is lowered onto its neighbours' chord.
@@ -249,9 +252,17 @@ def _through(knots: jax.Array, taus: jax.Array) -> tuple[jax.Array, jax.Array]:
     heights = _lowered(x, heights)
     p, q = heights + jnp.maximum(x, 0), heights + jnp.maximum(-x, 0)
     slopes = chord_slopes(x, p, q, _REACH)
+    slopes = jnp.clip(slopes, slopes[..., :1], slopes[..., -1:])
     # What is left of disorder must not cost a negative mass.
-    slopes = lax.cummax(jnp.clip(slopes, slopes[..., :1], slopes[..., -1:]), axis=slopes.ndim - 1)
+    slopes = _unless_in_order(slopes, lambda: lax.cummax(slopes, axis=slopes.ndim - 1))
     return place_atoms(Curve(x, p[..., :1], q[..., -1:], slopes), side, "pairs")
+
+
+def _unless_in_order(x: jax.Array, ordered: Callable[[], jax.Array]) -> jax.Array:
+    """What puts rows in order, which only takes its time if some row is not, as with much noise."""
+    in_order = jnp.all(jnp.diff(x, axis=-1) >= 0)
+    found: jax.Array = lax.cond(in_order, lambda: x, ordered)
+    return found
 
 
 def _sorted(x: jax.Array) -> jax.Array:
