@@ -34,7 +34,7 @@ MODES: dict[str, dict[str, Any]] = {
     "32 envs, 64 updates from a rollout of 32": {"preset": "parallel", **_PLAIN},
 }  # fmt: skip
 """Settings by their names. An update from replay memory learns from 32 transitions."""
-_STEPS = {1: 400, 16: 1_600, 32: 2_048}  # of a measurement, by the number of environments
+STEPS = {1: 400, 16: 1_600, 32: 2_048}  # of a measurement, by the number of environments
 _COMPARED = (
     ("er-dqn", "1 env, an update every step"),
     ("dqn", "1 env, an update every step"),
@@ -60,17 +60,17 @@ def compare(agent: str, mode: str) -> dict[str, Any]:
         times: dict[str, Callable[[], float]] = {}
         for who, env in (("compiled", "pgx/minatar-breakout"), ("host", "minatar/breakout")):
             config = preset(name, agent=agent, env=env, **settings)
-            times[who] = _measured(_learning(config, Path(directory) / who), _STEPS[envs])
+            times[who] = measured(learning(config, Path(directory) / who), STEPS[envs])
         rival, versions = _rival(agent, mode, settings)
         if rival is not None:
-            times["rejax"] = lambda: rival.seconds() / _STEPS[16]
+            times["rejax"] = lambda: rival.seconds() / STEPS[16]
         rounds = [{who: measure() for who, measure in times.items()} for _ in range(_ROUNDS)]
         if rival is not None:
             rival.close()
     return {**_summary(rounds), "rounds": _ROUNDS, **versions}
 
 
-def _learning(config: Config, out: Path) -> Run:
+def learning(config: Config, out: Path) -> Run:
     """A run that has begun to learn, with everything compiled."""
     training = Run(config, out)
     training.begin()
@@ -80,7 +80,7 @@ def _learning(config: Config, out: Path) -> Run:
     return training
 
 
-def _measured(training: Run, steps: int) -> Callable[[], float]:
+def measured(training: Run, steps: int) -> Callable[[], float]:
     """A function that goes on for some steps, and returns the seconds of CPU time for each."""
 
     def measure() -> float:

@@ -16,7 +16,6 @@ from edrl.deep.config import AGENTS
 from edrl.deep.learner import (
     GreedyPolicy,
     Learner,
-    Optimiser,
     diagnose,
     new_learner,
     seed_of,
@@ -24,6 +23,7 @@ from edrl.deep.learner import (
     updates,
 )
 from edrl.deep.networks import network_for
+from edrl.deep.optimiser import Optimiser
 from edrl.deep.rollout import Batch
 
 BATCH, ACTIONS = 5, 3
@@ -109,14 +109,17 @@ def test_an_update_moves_only_the_online_network_and_lowers_the_loss(name: str) 
     )
 
 
-def test_updates_at_once_are_updates_one_after_the_other() -> None:
-    agent, learner, batch = built("er-dqn")
-    several = Batch(*(np.stack([column, column[::-1]]) for column in batch))
+@pytest.mark.parametrize("double", [False, True])
+def test_updates_at_once_are_updates_one_after_the_other(double: bool) -> None:
+    """Also where the online network has a say in the targets, which then change in between."""
+    agent, learner, batch = built("er-dqn", double=double)
+    several = [batch, Batch(*(column[::-1] for column in batch))]
     one, losses = learner, []
-    for number in range(2):
-        one, loss = update(agent, ADAM, one, Batch(*(column[number] for column in several)), SEED)
+    for part in several:
+        one, loss = update(agent, ADAM, one, part, SEED)
         losses.append(float(loss.mean))
-    both, found = updates(agent, ADAM, built("er-dqn")[1], several, SEED)
+    together = Batch(*(np.concatenate(columns) for columns in zip(*several, strict=True)))
+    both, found = updates(agent, ADAM, built("er-dqn", double=double)[1], together, SEED, 2)
     assert found.each.shape == (2, BATCH)
     np.testing.assert_allclose(found.mean, losses, rtol=1e-5)
     for a, b in zip(jax.tree.leaves(both), jax.tree.leaves(one), strict=True):

@@ -20,13 +20,12 @@ from edrl.deep import JaxEnvironment, JaxStep, compiled
 from edrl.deep.callbacks import Callback, Row
 from edrl.deep.config import Config, preset
 from edrl.deep.device_memory import Columns, DeviceReplay, DeviceRollout, Layout
-from edrl.deep.environments import Step, jax_suites, make
+from edrl.deep.environments import Steps, jax_suites, make
 from edrl.deep.environments.in_jax import JaxOnHost
 from edrl.deep.lanes import Happened
 from edrl.deep.learner import Passes, learn_from, optimiser_for, seed_of, update, updates
-from edrl.deep.play import Moment
+from edrl.deep.play import Turn
 from edrl.deep.replay import NO_ACTION, Replay
-from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.run import Run
 from edrl.deep.tables import TABLES
 from edrl.deep.trained import load
@@ -218,30 +217,26 @@ def test_replay_is_learnt_from_as_on_the_host(
     if mode == "replay":
         learner, losses = update(run.agent, optimiser, before, host.at(places), seed)
     else:
-        parts = places.reshape(count, -1)
-        batches = Batch(*map(np.stack, zip(*map(host.at, parts), strict=True)))
-        following = Rollout(*map(np.stack, zip(*map(host.following, parts), strict=True)))
-        learner, losses = updates(run.agent, optimiser, before, batches, seed, following)
+        given = run.agent, optimiser, before, host.at(places), seed, count
+        learner, losses = updates(*given, host.following(places))
     close(run.state.learner, learner)
     np.testing.assert_allclose(
         run.state.since_log.losses[-1].mean, np.ravel(losses.mean), rtol=1e-4
     )
 
 
-def steps_of(rng: np.random.Generator, lanes: int, count: int) -> list[list[Moment]]:
-    """Steps in which episodes of every kind end."""
-    turns, starts = [], [True] * lanes
+def steps_of(rng: np.random.Generator, lanes: int, count: int) -> list[Turn]:
+    """Turns in which episodes of every kind end."""
+    turns, starts, numbers = [], np.ones(lanes, bool), np.arange(lanes)
     for number in range(count):
-        turn = []
-        for lane in range(lanes):
-            ended = rng.random() < 0.3
-            terminal = bool(ended and rng.random() < 0.5)
-            frame = np.array([number, lane], np.float32)
-            after = np.array([number + 0.5, lane], np.float32)
-            step = Step(after, float(rng.normal()), 0.0, terminal, bool(ended))
-            turn.append(Moment(lane, 0, frame, frame, starts[lane], number % 3, step, 0.0))
-            starts[lane] = bool(ended)
-        turns.append(turn)
+        frames = np.stack([np.full(lanes, number), numbers], axis=1).astype(np.float32)
+        ended = rng.random(lanes) < 0.3
+        terminal = ended & (rng.random(lanes) < 0.5)
+        rewards, none = rng.normal(size=lanes), np.zeros(lanes)
+        after = Steps(frames + np.float32([0.5, 0]), rewards, none, terminal, ended)
+        actions = np.full(lanes, number % 3)
+        turns.append(Turn(numbers, numbers, frames, frames, starts, actions, after, none))
+        starts = ended
     return turns
 
 
@@ -261,14 +256,12 @@ def test_memory_on_the_device_is_the_hosts(n_step: int, count: int) -> None:
         jnp.asarray(host.starts), jnp.zeros(lanes, jnp.int32),
     )  # fmt: skip
     for turn in turns:
-        for moment in turn:
-            host.remember(moment)
-        after = JaxStep(*(jnp.array(x) for x in zip(*(m.after for m in turn), strict=True)))
+        host.remember(turn)
         happened = Happened(
-            jnp.array([m.frame for m in turn]),
-            jnp.array([m.start for m in turn]),
-            jnp.array([m.action for m in turn], jnp.int32),
-            after,
+            jnp.asarray(turn.frames),
+            jnp.asarray(turn.starts),
+            jnp.asarray(turn.actions, jnp.int32),
+            JaxStep(*map(jnp.asarray, turn.after)),
             jnp.zeros(lanes),
             jnp.zeros(lanes, jnp.int32),
         )
@@ -276,9 +269,7 @@ def test_memory_on_the_device_is_the_hosts(n_step: int, count: int) -> None:
     for name in ("frames", "actions", "rewards", "terminals", "starts", "added"):
         np.testing.assert_array_equal(getattr(columns, name), getattr(host, name))
     (places,) = np.nonzero(host.startable())
-    owners = places // host.length
-    times = np.asarray(host._times(places, owners), np.int32)
-    found = jax.jit(layout.gather)(columns, jnp.asarray(times), jnp.asarray(owners, jnp.int32))
+    found = jax.jit(layout.at)(columns, jnp.asarray(places, jnp.int32))
     for one, other in zip(found, host.at(places), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     following = jax.jit(layout.following)(columns, jnp.asarray(places, jnp.int32))

@@ -19,7 +19,7 @@ def test_what_an_agent_sees_is_what_it_learns_from(stack: int) -> None:
     rng = np.random.default_rng(0)
     replay = Replay(200, (2,), np.float32, stack)
     recent = RecentFrames(np.zeros((1, stack, 2), np.float32), np.zeros((1, stack), bool))
-    recent.append(0, rng.normal(size=2), start=True)
+    recent.append(slice(1), rng.normal(size=(1, 2)), True)
     seen, times = [], []
     for step in range(60):
         seen.append(recent.observations()[0])
@@ -29,10 +29,9 @@ def test_what_an_agent_sees_is_what_it_learns_from(stack: int) -> None:
         frame = rng.normal(size=2)
         if ended:
             replay.add_last(frame)
-            recent.append(0, rng.normal(size=2), start=True)
-        else:
-            recent.append(0, frame, start=False)
-    np.testing.assert_array_equal(replay.observe(np.array(times)), np.stack(seen))
+            frame = rng.normal(size=2)
+        recent.append(slice(1), frame[None], ended)
+    np.testing.assert_array_equal(replay.observe(replay.place(np.array(times))), np.stack(seen))
 
 
 class Game:

@@ -13,10 +13,11 @@ from edrl import Expectiles, Mean, Particles
 from edrl.core.lambda_returns import lambda_returns
 from edrl.deep.agents import StatisticsAgent
 from edrl.deep.config import AGENTS, Config, preset
-from edrl.deep.environments import Step
-from edrl.deep.learner import Optimiser, Passes, learn_from, new_learner, seed_of
+from edrl.deep.environments import Steps
+from edrl.deep.learner import Passes, learn_from, new_learner, seed_of
 from edrl.deep.networks import network_for
-from edrl.deep.play import Moment
+from edrl.deep.optimiser import Optimiser
+from edrl.deep.play import Turn
 from edrl.deep.rollout import Rollout, RolloutMemory
 from edrl.deep.run import Run
 from edrl.deep.training import lengthened, resume, train
@@ -105,25 +106,28 @@ def test_every_epoch_learns_from_every_step_once() -> None:
     assert (first != second).any()
 
 
-def moment(lane: int, seen: float, after: float, terminal: bool, ended: bool) -> Moment:
-    frame, later = np.array([seen], np.float32), np.array([after], np.float32)
-    return Moment(lane, 0, frame, frame, False, 1, Step(later, 2.0, 2.0, terminal, ended), 0.0)
+def turn(seen: float, after: float, terminal: bool, ended: bool) -> Turn:
+    frame, later = np.array([[seen]], np.float32), np.array([[after]], np.float32)
+    zero, two = np.zeros(1), np.full(1, 2.0)
+    steps = Steps(later, two, two, np.array([terminal]), np.array([ended]))
+    lanes = np.zeros(1, int)
+    return Turn(lanes, lanes, frame, frame, zero.astype(bool), lanes + 1, steps, zero)
 
 
 def test_a_truncated_step_is_bootstrapped_from_its_own_last_observation() -> None:
     """gamma 0 after a terminal only; the next step of an episode that ended is another's."""
     memory = RolloutMemory(3, 1, (1,), np.float32, 0.9)
     assert memory.complete  # there is nothing to wait for, and nothing to learn from yet
-    memory.remember(moment(0, 1.0, 2.0, terminal=False, ended=False))
+    memory.remember(turn(1.0, 2.0, terminal=False, ended=False))
     assert not memory.complete
-    memory.remember(moment(0, 2.0, 3.0, terminal=False, ended=True))
-    memory.remember(moment(0, 7.0, 8.0, terminal=True, ended=True))
+    memory.remember(turn(2.0, 3.0, terminal=False, ended=True))
+    memory.remember(turn(7.0, 8.0, terminal=True, ended=True))
     assert memory.complete
     kept = memory.taken()
     np.testing.assert_array_equal(kept.next_observations[:, 0, 0], [2.0, 3.0, 8.0])
     np.testing.assert_array_equal(kept.discounts[:, 0], np.array([0.9, 0.9, 0.0], np.float32))
     np.testing.assert_array_equal(kept.goes_on[:, 0], [True, False, False])
-    memory.remember(moment(0, 9.0, 9.5, terminal=False, ended=False))
+    memory.remember(turn(9.0, 9.5, terminal=False, ended=False))
     memory.cut(0, np.zeros(1))
     assert not memory.rollout.goes_on[0, 0]
     assert kept.goes_on[0, 0]  # a copy: what learns from it must not see later steps

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from edrl.deep.environments import make
-from edrl.deep.frames import RecentFrames
+from edrl.deep.frames import RecentFrames, together
 
 BYTES, FLOATS, PLACES = Box(0, 255, (2,), np.uint8), Box(-1, 1, (2,), np.float32), Discrete(5)
 
@@ -130,4 +130,4 @@ def test_frames_of_ones_own_environment_must_fit() -> None:
     recent = RecentFrames(np.zeros((1, 2, 3), np.uint8), np.zeros((1, 2), bool))
     for frame in (np.zeros(1, np.uint8), np.zeros((2, 3), np.uint8), np.full(3, 0.5)):
         with pytest.raises(ValueError, match=r"frame must be uint8 of shape \(3,\)"):
-            recent.append(0, frame, start=True)
+            together([np.zeros(3, np.uint8), frame], recent)

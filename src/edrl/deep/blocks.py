@@ -17,8 +17,6 @@ from edrl.deep.lanes import Happened, Lanes, turn
 from edrl.deep.learner import (
     IN_ORDER,
     Learner,
-    Losses,
-    Optimiser,
     Passes,
     Seed,
     key_of,
@@ -26,7 +24,8 @@ from edrl.deep.learner import (
     update_in_turn,
     update_once,
 )
-from edrl.deep.rollout import Batch, Rollout
+from edrl.deep.optimiser import Optimiser
+from edrl.deep.rollout import Rollout
 from edrl.deep.types import AnyArray, Key
 
 
@@ -176,8 +175,10 @@ def replay_block(
             else None
         )
         now = jax.tree.map(lambda _: turns.learning_rates[at], optimiser)
-        given = agent, now, learner
-        learner, losses = _updated(rules, given, batch, following, key_of(turns.learning[at]))
+        given = agent, now, learner, batch, following, key_of(turns.learning[at])
+        learner, losses = (
+            update_once(*given) if rules.updates == 1 else update_in_turn(*given, rules.updates)
+        )
         return learner, losses.mean.reshape(-1)
 
     def one(
@@ -198,25 +199,3 @@ def replay_block(
     told = Told.nothing(len(turns.learns), rules.layout.lanes, rules.updates)
     learner, columns, lanes, told = jax.lax.fori_loop(0, count, one, (*carry, told))
     return (learner, columns, lanes), told
-
-
-def _updated(
-    rules: ReplayRules,
-    given: tuple[Agent, Optimiser, Learner],
-    batch: Batch,
-    following: Rollout | None,
-    key: Key,
-) -> tuple[Learner, Losses]:
-    """All updates after a turn, as on the host."""
-    if rules.updates == 1:
-        return update_once(*given, batch, following, key)
-    shared = rules.updates, rules.batch
-    batches = Batch(*(column.reshape(*shared, *column.shape[1:]) for column in batch))
-    if following is not None:
-        following = jax.tree.map(
-            lambda column: jnp.moveaxis(
-                column.reshape(len(column), *shared, *column.shape[2:]), 1, 0
-            ),
-            following,
-        )
-    return update_in_turn(*given, batches, following, key)

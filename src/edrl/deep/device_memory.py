@@ -16,7 +16,7 @@ from edrl.deep.environments.in_jax import JaxOnHost
 from edrl.deep.lanes import Happened
 from edrl.deep.replay import NO_ACTION, Replay
 from edrl.deep.rollout import Batch, Rollout, RolloutMemory
-from edrl.deep.types import Key
+from edrl.deep.types import AnyArray, Key
 
 
 class Columns(NamedTuple):
@@ -71,57 +71,49 @@ class Layout:
         count = jnp.maximum(columns.added - self.n_step - first, 0)
         ends = jnp.cumsum(count)  # the lanes' transitions are numbered one after the other
 
-        def drawn(key: Key) -> tuple[Int[Array, " batch"], Int[Array, " batch"]]:
+        def drawn(key: Key) -> Int[Array, " batch"]:
             numbers = jax.random.randint(key, (size,), 0, ends[-1])
             lanes = jnp.searchsorted(ends, numbers, side="right")
-            return numbers - (ends - count - first)[lanes], lanes
+            return self.place(numbers - (ends - count - first)[lanes], lanes)
 
-        def real(times: Int[Array, " batch"], lanes: Int[Array, " batch"]) -> Bool[Array, " batch"]:
-            return columns.actions[self.place(times, lanes)] != NO_ACTION
+        def real(places: Int[Array, " batch"]) -> Bool[Array, " batch"]:
+            return columns.actions[places] != NO_ACTION
 
-        def again(
-            tried: tuple[Key, Int[Array, " batch"], Int[Array, " batch"]],
-        ) -> tuple[Key, Int[Array, " batch"], Int[Array, " batch"]]:
-            key, times, lanes = tried
+        def again(tried: tuple[Key, Int[Array, " batch"]]) -> tuple[Key, Int[Array, " batch"]]:
+            key, places = tried
             key, now = jax.random.split(key)
-            keep, others = real(times, lanes), drawn(now)
-            return key, jnp.where(keep, times, others[0]), jnp.where(keep, lanes, others[1])
+            return key, jnp.where(real(places), places, drawn(now))
 
         key, now = jax.random.split(key)
-        _, times, lanes = jax.lax.while_loop(
-            lambda tried: ~jnp.all(real(*tried[1:])), again, (key, *drawn(now))
+        _, places = jax.lax.while_loop(
+            lambda tried: ~jnp.all(real(tried[1])), again, (key, drawn(now))
         )
-        return self.gather(columns, times, lanes)
+        return self.at(columns, places)
 
-    def gather(
-        self, columns: Columns, times: Int[Array, " batch"], lanes: Int[Array, " batch"]
-    ) -> Batch:
-        """The transitions that begin at the given times."""
-        returns, discounts, after = jnp.zeros(len(times)), jnp.ones(len(times)), times
+    def at(self, columns: Columns, places: Int[Array, " batch"]) -> Batch:
+        """The transitions that begin at some places."""
+        returns, discounts, after = jnp.zeros(len(places)), jnp.ones(len(places)), places
         for _ in range(self.n_step):
-            place = self.place(after, lanes)
             # Once a return has ended, or an episode was cut, nothing is added.
-            going = (discounts > 0) & (columns.actions[place] != NO_ACTION)
-            returns = returns + jnp.where(going, discounts * columns.rewards[place], 0)
-            kept = jnp.where(columns.terminals[place], 0, jnp.float32(self.gamma))
+            going = (discounts > 0) & (columns.actions[after] != NO_ACTION)
+            returns = returns + jnp.where(going, discounts * columns.rewards[after], 0)
+            kept = jnp.where(columns.terminals[after], 0, jnp.float32(self.gamma))
             discounts = jnp.where(going, discounts * kept, discounts)
-            after = after + going
-        begin = self.place(times, lanes)
+            after = jnp.where(going, self.later(after, 1), after)
         return Batch(
-            columns.frames[begin],
-            columns.actions[begin],
+            columns.frames[places],
+            columns.actions[places],
             returns,
             discounts,
-            columns.frames[self.place(after, lanes)],
-            jnp.ones(len(times)),
-            begin,
+            columns.frames[after],
+            jnp.ones(len(places)),
+            places,
         )
 
     def following(self, columns: Columns, places: Int[Array, " batch"]) -> Rollout:
         """The `n_step` steps from each place on: [n_step, batch]."""
-        lanes, first = jnp.divmod(places, self.length)
-        times = first + jnp.arange(self.n_step)[:, None]
-        at, after = self.place(times, lanes), self.place(times + 1, lanes)
+        at = self.later(places, jnp.arange(self.n_step)[:, None])
+        after = self.later(at, 1)
         return Rollout(
             observations=columns.frames[at],
             actions=columns.actions[at],
@@ -130,6 +122,11 @@ class Layout:
             next_observations=columns.frames[after],
             goes_on=columns.actions[after] != NO_ACTION,
         )
+
+    def later(self, places: Int[Array, "..."], by: AnyArray | int) -> Int[Array, "..."]:
+        """The places of the entries of the same lanes that came so many times later."""
+        within = places % self.length
+        return places - within + (within + by) % self.length
 
 
 class DeviceReplay:

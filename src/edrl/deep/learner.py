@@ -4,19 +4,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from edrl.core.particles import Particles
 from edrl.deep.agents.agent import Agent, of_actions
-from edrl.deep.agents.beside import Parts
 from edrl.deep.config import Config
+from edrl.deep.optimiser import Moments, Optimiser, running_average
 from edrl.deep.rollout import Batch, Rollout
-from edrl.deep.types import AnyArray, Key, Observations, Parameters
+from edrl.deep.types import AnyArray, Key, Observations, Parameters, Targets
 
 # On two CPU cores an update takes half as long if XLA orders it for memory, not for what could run
 # at once: its matrix products use every core by themselves.
@@ -35,49 +33,6 @@ def key_of(seed: Seed) -> Key:
     """The random key that a seed stands for."""
     key: Key = jax.random.wrap_key_data(jnp.asarray(seed))
     return key
-
-
-class Optimiser(eqx.Module):
-    """How parameters follow gradients: Adam, or RAdam, which begins with smaller steps.
-
-    The learning rate is data: it may change from update to update, and nothing is compiled again.
-    """
-
-    learning_rate: float
-    epsilon: float = eqx.field(static=True, default=1e-8)
-    rectified: bool = eqx.field(static=True, default=False)
-    """Whether it is RAdam (Liu et al., 2020)."""
-    max_gradient: float | None = eqx.field(static=True, default=None)
-    """The norm to which longer gradients are cut."""
-    average: float = eqx.field(static=True, default=0.0)
-    """The share that an average of the online parameters keeps with every update; 0 for none."""
-
-    def init(self, parameters: Parameters) -> optax.OptState:
-        """The state before the first update."""
-        return self._direction().init(parameters)
-
-    def step(
-        self, parameters: Parameters, gradient: Parameters, state: optax.OptState
-    ) -> tuple[Parameters, optax.OptState]:
-        """The parameters and the state after an update."""
-        if self.max_gradient is not None:
-            gradient = _cut_parts(gradient, self.max_gradient)
-        direction, state = self._direction().update(gradient, state)
-        moved = jax.tree.map(lambda p, d: p - self.learning_rate * d, parameters, direction)
-        return moved, state
-
-    def _direction(self) -> optax.GradientTransformation:
-        scaled = optax.scale_by_radam if self.rectified else optax.scale_by_adam
-        return scaled(eps=self.epsilon)
-
-
-def _cut_parts(gradient: Parameters, norm: float) -> Parameters:
-    """The gradient cut to a norm; those of an agent and of statistics beside it apart."""
-    if isinstance(gradient, Parts):
-        return Parts(*(_cut_parts(part, norm) for part in gradient))
-    length = jnp.sqrt(sum(jnp.sum(column**2) for column in jax.tree.leaves(gradient)))
-    longer = jnp.maximum(1.0, length / norm)
-    return jax.tree.map(lambda column: column / longer, gradient)
 
 
 def optimiser_for(config: Config, agent: Agent, step: int = 0) -> Optimiser:
@@ -101,7 +56,7 @@ class Learner(NamedTuple):
     online: Parameters
     target: Parameters | None  # None where returns are bootstrapped from what acts
     average: Parameters | None  # of the online parameters over time, if there is one
-    optimiser: optax.OptState
+    optimiser: Moments
 
     @property
     def acting(self) -> Parameters:
@@ -159,34 +114,46 @@ def update(
     return update_once(agent, optimiser, learner, batch, following, key_of(seed))
 
 
-@partial(jax.jit, donate_argnames="learner", compiler_options=IN_ORDER)
+@partial(jax.jit, static_argnames="count", donate_argnames="learner", compiler_options=IN_ORDER)
 def updates(
     agent: Agent,
     optimiser: Optimiser,
     learner: Learner,
-    batches: Batch,
+    batch: Batch,
     seed: Seed,
+    count: int,
     following: Rollout | None = None,
 ) -> tuple[Learner, Losses]:
-    """Steps of the optimiser, one after the other, for batches [update, batch, ...]."""
-    return update_in_turn(agent, optimiser, learner, batches, following, key_of(seed))
+    """So many steps of the optimiser, one after the other, which share a batch out."""
+    return update_in_turn(agent, optimiser, learner, batch, following, key_of(seed), count)
 
 
 def update_in_turn(
     agent: Agent,
     optimiser: Optimiser,
     learner: Learner,
-    batches: Batch,
+    batch: Batch,
     following: Rollout | None,
     key: Key,
+    count: int,
 ) -> tuple[Learner, Losses]:
     """What `updates` compiles; for programs that do more than that."""
-    keys = jax.random.split(key, len(batches.actions))
-    return jax.lax.scan(
-        lambda learner, given: update_once(agent, optimiser, learner, *given),
-        learner,
-        (batches, following, keys),
-    )
+    # The target network is the same for all of them. To ask it once is faster.
+    targets = _targets(agent, learner.bootstrapping, batch, following, key)
+    shared = jax.tree.map(partial(_shared_out, count), (batch, targets))
+
+    def one(
+        learner: Learner, given: tuple[tuple[Batch, Targets | None], Key]
+    ) -> tuple[Learner, Losses]:
+        (batch, targets), key = given
+        return _learn_targets(agent, optimiser, learner, batch, targets, key)
+
+    return jax.lax.scan(one, learner, (shared, jax.random.split(key, count)))
+
+
+def _shared_out(count: int, column: Shaped[AnyArray, "step ..."]) -> Shaped[Array, "update ..."]:
+    """A column in so many parts."""
+    return jnp.asarray(column).reshape(count, -1, *column.shape[1:])
 
 
 def update_once(
@@ -198,13 +165,34 @@ def update_once(
     key: Key,
 ) -> tuple[Learner, Losses]:
     """What `update` compiles; for programs that do more than that."""
+    targets = _targets(agent, learner.bootstrapping, batch, following, key)
+    return _learn_targets(agent, optimiser, learner, batch, targets, key)
+
+
+def _targets(
+    agent: Agent, parameters: Parameters, batch: Batch, following: Rollout | None, key: Key
+) -> Targets | None:
+    """What a batch teaches, if the parameters that bootstrap it tell; None if they alone do not."""
+    if following is None:
+        return agent.goals(parameters, batch, key)
+    targets = agent.targets(parameters, following, key)
+    return jax.tree.map(lambda column: column[0], targets)
+
+
+def _learn_targets(
+    agent: Agent,
+    optimiser: Optimiser,
+    learner: Learner,
+    batch: Batch,
+    targets: Targets | None,
+    key: Key,
+) -> tuple[Learner, Losses]:
+    """One step, to targets that have been made or to the agent's own."""
 
     def loss(online: Parameters) -> Float[Array, " batch"]:
-        if following is None:
+        if targets is None:
             return agent.loss(online, learner.bootstrapping, batch, key)
-        targets = agent.targets(learner.bootstrapping, following, key)
-        first = jax.tree.map(lambda column: column[0], targets)
-        return agent.fit(online, batch.observations, batch.actions, first, key)
+        return agent.fit(online, batch.observations, batch.actions, targets, key)
 
     return _descend(optimiser, learner, loss, batch.weights)
 
@@ -222,17 +210,12 @@ def _descend(
         return jnp.mean(weights * each), each
 
     (mean, each), gradient = jax.value_and_grad(weighted, has_aux=True)(learner.online)
-    online, state = optimiser.step(learner.online, gradient, learner.optimiser)
-    average = _averaged(optimiser.average, learner.average, online)
-    moved = learner._replace(online=online, average=average, optimiser=state)
+    online, moments = optimiser.step(learner.online, gradient, learner.optimiser)
+    average = learner.average
+    if average is not None:
+        average = running_average(optimiser.average, average, online)
+    moved = learner._replace(online=online, average=average, optimiser=moments)
     return moved, Losses(mean, each)
-
-
-def _averaged(share: float, average: Parameters | None, online: Parameters) -> Parameters | None:
-    """The average after the online parameters have moved."""
-    if average is None:
-        return None
-    return jax.tree.map(lambda a, p: share * a + (1 - share) * p, average, online)
 
 
 class Passes(NamedTuple):

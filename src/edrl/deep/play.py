@@ -1,20 +1,21 @@
 """Acting: one loop for training, evaluation, calibration and films."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
-from edrl.deep.environments import Environment, Step
-from edrl.deep.frames import RecentFrames
+from edrl.deep.environments import Environment, Step, Steps
+from edrl.deep.frames import RecentFrames, together
 
 Policy = Callable[[Shaped[np.ndarray, "lane ..."]], Int[np.ndarray, " lane"]]
 """From observations to greedy actions."""
 _ENDLESS = sys.maxsize  # more steps or episodes than anyone plays
+_ALL = slice(None)
 
 
 class Moment(NamedTuple):
@@ -28,6 +29,41 @@ class Moment(NamedTuple):
     action: int
     after: Step
     score: float  # of the episode, this step included
+
+
+class Turn(NamedTuple):
+    """One step of each lane that is played."""
+
+    lanes: Int[np.ndarray, " lane"]
+    before: Int[np.ndarray, " lane"]  # steps of the episodes before it
+    observations: Shaped[np.ndarray, "lane ..."]
+    frames: Shaped[np.ndarray, "lane ..."]  # the newest of the observations
+    starts: Bool[np.ndarray, " lane"]  # whether they are the first of an episode
+    actions: Int[np.ndarray, " lane"]
+    after: Steps
+    scores: Float[np.ndarray, " lane"]  # of the episodes, this step included
+
+    def moments(self) -> Iterator[Moment]:
+        """Lane by lane."""
+        after = self.after
+        for row, lane in enumerate(self.lanes.tolist()):
+            step = Step(
+                after.frame[row],
+                float(after.reward[row]),
+                float(after.score[row]),
+                bool(after.terminal[row]),
+                bool(after.ended[row]),
+            )
+            yield Moment(
+                lane,
+                int(self.before[row]),
+                self.observations[row],
+                self.frames[row],
+                bool(self.starts[row]),
+                int(self.actions[row]),
+                step,
+                float(self.scores[row]),
+            )
 
 
 @jax.tree_util.register_dataclass
@@ -55,31 +91,53 @@ class Actors:
     def begin_episode(self, lane: int, frame: Shaped[np.ndarray, "..."]) -> None:
         """A new episode of a lane, from its first frame."""
         self.scores[lane], self.lengths[lane] = 0.0, 0
-        self.recent.append(lane, frame, start=True)
+        self.recent.append(slice(lane, lane + 1), together([frame], self.recent), starts=True)
 
     def act(
         self,
         policy: Policy,
         epsilon: float,
         rng: np.random.Generator,
-        lanes: Sequence[int] | None = None,
-    ) -> list[Moment]:
+        lanes: Int[np.ndarray, " lane"] | slice = _ALL,
+    ) -> Turn:
         """One step of every environment, or of some, with a share `epsilon` of random actions.
 
         Nothing here has changed if an environment fails.
         """
-        lanes = range(len(self.environments)) if lanes is None else lanes
         seen = self.recent.observations()
         actions = self._epsilon_greedy(policy, seen, epsilon, rng)
-        steps = [self.environments[lane].step(actions[lane]) for lane in lanes]
-        firsts = []
-        for lane, after in zip(lanes, steps, strict=True):
-            firsts.append(self.environments[lane].reset() if after.ended else None)
-        moments = []
-        for lane, after, first in zip(lanes, steps, firsts, strict=True):
-            moments.append(self._moment(lane, seen[lane], actions[lane], after))
-            self._go_on(lane, after, first)
-        return moments
+        numbers = np.arange(len(self.environments))[lanes]
+        played = [self.environments[lane] for lane in numbers]
+        pairs = zip(played, actions[lanes].tolist(), strict=True)
+        after = _joined([environment.step(action) for environment, action in pairs], self.recent)
+        turn = Turn(
+            numbers,
+            self.lengths[lanes].copy(),
+            seen[lanes],
+            self.recent.newest(seen)[lanes],
+            self.recent.starts[lanes, -1].copy(),
+            actions[lanes],
+            after,
+            self.scores[lanes] + after.score,
+        )
+        firsts = [played[row].reset() for row in np.flatnonzero(after.ended)]
+        self._go_on(lanes, turn, firsts)
+        return turn
+
+    def _go_on(
+        self,
+        lanes: Int[np.ndarray, " lane"] | slice,
+        turn: Turn,
+        firsts: list[Shaped[np.ndarray, "..."]],
+    ) -> None:
+        """To the frames that the steps led to, or to the first ones of new episodes."""
+        ended, frames = turn.after.ended, turn.after.frame
+        if firsts:
+            frames = frames.copy()
+            frames[ended] = together(firsts, self.recent)
+        self.scores[lanes] = np.where(ended, 0.0, turn.scores)
+        self.lengths[lanes] = np.where(ended, 0, turn.before + 1)
+        self.recent.append(lanes, frames, ended)
 
     def _epsilon_greedy(
         self,
@@ -87,27 +145,21 @@ class Actors:
         seen: Shaped[np.ndarray, "lane ..."],
         epsilon: float,
         rng: np.random.Generator,
-    ) -> list[int]:
+    ) -> Int[np.ndarray, " lane"]:
         lanes = len(self.environments)
         exploring = rng.random(lanes) < epsilon
         explored = rng.integers(self.environments[0].num_actions, size=lanes)
         greedy = explored if exploring.all() else policy(seen)
-        chosen: list[int] = np.where(exploring, explored, greedy).tolist()
-        return chosen
+        return np.where(exploring, explored, greedy)
 
-    def _moment(
-        self, lane: int, observation: Shaped[np.ndarray, "..."], action: int, after: Step
-    ) -> Moment:
-        frame, start = self.recent.frames[lane, -1].copy(), bool(self.recent.starts[lane, -1])
-        before, score = int(self.lengths[lane]), float(self.scores[lane]) + after.score
-        return Moment(lane, before, observation, frame, start, action, after, score)
 
-    def _go_on(self, lane: int, after: Step, first: Shaped[np.ndarray, "..."] | None) -> None:
-        if first is not None:
-            return self.begin_episode(lane, first)
-        self.scores[lane] += after.score
-        self.lengths[lane] += 1
-        self.recent.append(lane, after.frame, start=False)
+def _joined(steps: list[Step], recent: RecentFrames) -> Steps:
+    """Steps of several environments as columns."""
+    frames, *numbers = zip(*steps, strict=True)
+    rewards, scores, terminals, ended = map(np.array, numbers)
+    return Steps(
+        together(frames, recent), rewards, scores, terminals.astype(bool), ended.astype(bool)
+    )
 
 
 @dataclass
@@ -117,10 +169,10 @@ class Played:
     scores: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
 
-    def add(self, moment: Moment) -> None:
-        """Note the episode that ended with a moment."""
-        self.scores.append(moment.score)
-        self.lengths.append(moment.before + 1)
+    def add(self, turn: Turn, chosen: Bool[np.ndarray, " lane"]) -> None:
+        """Note the episodes of the chosen lanes, which end with a turn."""
+        self.scores += turn.scores[chosen].tolist()
+        self.lengths += (turn.before[chosen] + 1).tolist()
 
     def interval(self) -> tuple[float, float] | None:
         """The 95 % bootstrap interval of the mean score; None if the scores do not differ."""
@@ -153,15 +205,15 @@ def play(
     played = Played() if played is None else played
     actors = Actors.of([environment])
     actors.begin()
-    taken, moment = 0, None
+    taken, turn = 0, None
     while taken < steps and len(played.scores) < episodes:
-        (moment,) = actors.act(policy, epsilon, rng)
+        turn = actors.act(policy, epsilon, rng)
         taken += 1
-        watch(moment)
-        if moment.after.ended:
-            played.add(moment)
-    if moment is not None and not played.scores:
-        played.add(moment)
+        for moment in turn.moments():
+            watch(moment)
+        played.add(turn, turn.after.ended)
+    if turn is not None and not played.scores:
+        played.add(turn, ~turn.after.ended)
     return played
 
 
@@ -181,16 +233,14 @@ def play_side_by_side(
     rng = np.random.default_rng(seed)
     played, actors = Played(), Actors.of(environments)
     actors.begin()
-    lanes: Sequence[int] = range(len(environments))
+    lanes = np.arange(len(environments))
     for step in range(most_steps):
-        going = []
-        for moment in actors.act(policy, epsilon, rng, lanes):
+        turn = actors.act(policy, epsilon, rng, lanes)
+        for moment in turn.moments():
             watch(moment)
-            if moment.after.ended or step == most_steps - 1:
-                played.add(moment)
-            else:
-                going.append(moment.lane)
-        lanes = going
-        if not lanes:
+        over = turn.after.ended | (step == most_steps - 1)
+        played.add(turn, over)
+        lanes = lanes[~over]
+        if not len(lanes):
             break
     return played

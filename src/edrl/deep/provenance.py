@@ -22,8 +22,8 @@ from edrl.deep.named_statistics import THREADS
 FILE = "provenance.json"
 _PASSED = ("agent", "env", "family", "replay")
 _PACKAGES = (
-    "edrl", "jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "ale-py", "MinAtar",
-    "pgx", "gymnax",
+    "edrl", "jax", "jaxlib", "numpy", "scipy", "gymnasium", "ale-py", "MinAtar", "pgx",
+    "gymnax",
 )  # fmt: skip
 
 

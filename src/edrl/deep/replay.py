@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from edrl.core.check import check_count, fail
 from edrl.deep.frames import stacked
-from edrl.deep.play import Moment
+from edrl.deep.play import Turn
 from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import AnyArray
 
@@ -87,14 +87,15 @@ class Replay:
         self.starts[place] = start
         self.added[lane] += 1
 
-    def remember(self, moment: Moment) -> None:
-        """Add a step of one lane, and the frame on which its episode ended if it did."""
-        after = moment.after
-        self.add(
-            moment.frame, moment.action, after.reward, after.terminal, moment.start, moment.lane
-        )
-        if after.ended:
-            self.add_last(after.frame, moment.lane)
+    def remember(self, turn: Turn) -> None:
+        """Add a step of some lanes, and the frames on which their episodes ended if they did."""
+        after = turn.after
+        columns = (turn.lanes, turn.actions, after.reward, after.terminal, turn.starts, after.ended)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for row, (lane, action, reward, terminal, start, ended) in enumerate(rows):
+            self.add(turn.frames[row], action, reward, terminal, start, lane)
+            if ended:
+                self.add_last(after.frame[row], lane)
 
     def cut(self, lane: int, frame: Shaped[np.ndarray, "..."]) -> None:
         """The lane's episode has been lost after its last step, which led to `frame`."""
@@ -106,18 +107,27 @@ class Replay:
 
     def sample(self, rng: np.random.Generator, size: int) -> Batch:
         """Transitions drawn uniformly, with replacement, from all that are complete."""
-        first, count = self._complete()
-        ends = np.cumsum(count)  # the lanes' transitions are numbered one after the other
-        if ends[-1] == 0:
+        spans = self._complete()
+        if not any(spans):
             raise fail("replay", len(self), "it holds no complete transition yet")
-        chosen = np.empty((2, 0), np.int64)
-        while chosen.shape[1] < size:
-            drawn = rng.integers(0, ends[-1], size)
-            lanes = np.searchsorted(ends, drawn, side="right")
-            times = drawn - (ends - count - first)[lanes]
-            real = self.actions[self.place(times, lanes)] != NO_ACTION
-            chosen = np.concatenate([chosen, np.stack([times, lanes])[:, real]], axis=1)
-        return self.gather(*chosen[:, :size])
+        places = self._drawn(spans, rng, size)
+        while len(places) < size:
+            places = np.concatenate([places, self._drawn(spans, rng, size)])
+        return self.at(places[:size])
+
+    def _drawn(
+        self, spans: list[range], rng: np.random.Generator, size: int
+    ) -> Int[np.ndarray, " place"]:
+        """Places of that many entries, drawn from some times of each lane, less those without an
+        action.
+        """
+        # The lanes' times are numbered one after the other.
+        ends = np.cumsum([len(span) for span in spans])
+        numbers = rng.integers(0, ends[-1], size)
+        lanes = ends.searchsorted(numbers, side="right")
+        shifts = np.array([span.stop for span in spans]) - ends
+        places = self.place(numbers + shifts.take(lanes), lanes)
+        return places.compress(self.actions.take(places) != NO_ACTION)
 
     def update(
         self, indices: Int[AnyArray, " *batch"], losses: Float[jax.Array, " *batch"]
@@ -134,79 +144,73 @@ class Replay:
     def startable(self) -> Bool[np.ndarray, " capacity"]:
         """Which places a complete transition begins at."""
         found = np.zeros(self.capacity, bool)
-        for lane, (first, count) in enumerate(zip(*self._complete(), strict=True)):
-            found[self.place(np.arange(first, first + count), lane)] = True
+        for lane, span in enumerate(self._complete()):
+            found[self.place(np.array(span, np.int64), lane)] = True
         return np.asarray(found & (self.actions != NO_ACTION))
-
-    def at(self, places: Int[np.ndarray, " batch"]) -> Batch:
-        """The transitions that begin at some places."""
-        lanes, _ = np.divmod(places, self.length)
-        return self.gather(self._times(places, lanes), lanes)
-
-    def _times(
-        self, places: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"]
-    ) -> Int[np.ndarray, " batch"]:
-        """When the entries at some places were added."""
-        newest = self.added[lanes] - 1
-        return np.asarray(newest - (newest - places % self.length) % self.length)
 
     def gather(
         self, times: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"] | int = 0
     ) -> Batch:
         """The transitions that begin at the given times."""
-        returns = np.zeros(len(times), np.float32)
-        discounts = np.ones(len(times), np.float32)
-        after = times.copy()
-        for _ in range(self.n_step):
-            place = self.place(after, lanes)
+        return self.at(self.place(times, lanes))
+
+    def at(self, places: Int[np.ndarray, " batch"]) -> Batch:
+        """The transitions that begin at some places."""
+        # What is drawn for every update: `take` is several times as fast as brackets.
+        returns, after = self.rewards.take(places), self.later(places, 1)
+        discounts = np.where(self.terminals.take(places), 0, self.gamma)
+        for _ in range(self.n_step - 1):
             # Once a return has ended, or an episode was cut, nothing is added.
-            going = (discounts > 0) & (self.actions[place] != NO_ACTION)
-            returns += np.where(going, discounts * self.rewards[place], 0)
-            kept = np.where(self.terminals[place], 0, self.gamma)
+            going = (discounts > 0) & (self.actions.take(after) != NO_ACTION)
+            returns += np.where(going, discounts * self.rewards.take(after), 0)
+            kept = np.where(self.terminals.take(after), 0, self.gamma)
             discounts = np.where(going, discounts * kept, discounts)
-            after += going
-        begin = self.place(times, lanes)
+            after = np.where(going, self.later(after, 1), after)
         return Batch(
-            self.observe(times, lanes),
-            self.actions[begin],
-            returns.astype(np.float32),
+            self.observe(places),
+            self.actions.take(places),
+            returns,
             discounts.astype(np.float32),
-            self.observe(after, lanes),
-            np.ones(len(times), np.float32),
-            begin,
+            self.observe(after),
+            np.ones(len(places), np.float32),
+            places,
         )
 
     def following(self, places: Int[np.ndarray, " batch"]) -> Rollout:
         """The `n_step` steps from each place on: [n_step, batch]."""
-        lanes, _ = np.divmod(places, self.length)
-        first = self._times(places, lanes)
-        columns = []
-        for later in range(self.n_step):
-            times = first + later
-            at, after = self.place(times, lanes), self.place(times + 1, lanes)
+        columns, at = [], places
+        for _ in range(self.n_step):
+            after = self.later(at, 1)
             columns.append(
                 Rollout(
-                    observations=self.observe(times, lanes),
+                    observations=self.observe(at),
                     actions=self.actions[at],
                     rewards=self.rewards[at],
                     discounts=np.where(self.terminals[at], 0, self.gamma).astype(np.float32),
-                    next_observations=self.observe(times + 1, lanes),
+                    next_observations=self.observe(after),
                     goes_on=self.actions[after] != NO_ACTION,
                 )
             )
+            at = after
         return Rollout(*(np.stack(column) for column in zip(*columns, strict=True)))
 
-    def observe(
-        self, times: Int[np.ndarray, " batch"], lanes: Int[np.ndarray, " batch"] | int = 0
-    ) -> Shaped[np.ndarray, "batch ..."]:
-        """What an agent saw at the given times."""
-        if self.stack == 1:
-            return np.asarray(self.frames[self.place(times, lanes)])
-        back = times[:, None] - np.arange(self.stack - 1, -1, -1)  # oldest first
-        place = self.place(back, np.asarray(lanes)[..., None])
-        return stacked(self.frames[place], self.starts[place])
+    def later(self, places: Int[np.ndarray, "..."], by: AnyArray | int) -> Int[np.ndarray, "..."]:
+        """The places of the entries of the same lanes that came so many times later."""
+        within = places % self.length
+        return np.asarray(places - within + (within + by) % self.length)
 
-    def _complete(self) -> tuple[Int[np.ndarray, " lane"], Int[np.ndarray, " lane"]]:
-        """Each lane's first time at which a transition may begin, and how many there are."""
-        first = self.oldest + np.where(self.oldest > 0, self.stack - 1, 0)
-        return first, np.maximum(self.added - self.n_step - first, 0)
+    def observe(self, places: Int[np.ndarray, " batch"]) -> Shaped[np.ndarray, "batch ..."]:
+        """What an agent saw when the entries at some places were added."""
+        if self.stack == 1:
+            return self.frames.take(places, axis=0)
+        back = self.later(places[:, None], np.arange(1 - self.stack, 1))  # oldest first
+        return stacked(self.frames.take(back, axis=0), self.starts.take(back))
+
+    def _complete(self) -> list[range]:
+        """The times of each lane at which a transition may begin."""
+        spans = []
+        for added in self.added.tolist():
+            oldest = added - self.length
+            first = oldest + self.stack - 1 if oldest > 0 else 0
+            spans.append(range(first, max(first, added - self.n_step)))
+        return spans

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import DTypeLike
 
-from edrl.deep.frames import successor
-from edrl.deep.play import Moment
+from edrl.deep.frames import successors
+from edrl.deep.play import Turn
 from edrl.deep.types import AnyArray
 
 
@@ -60,32 +60,32 @@ class RolloutMemory:
     @property
     def complete(self) -> bool:
         """Whether the last step has completed a rollout."""
-        return bool(np.all(self.added % len(self.rollout.actions) == 0))
+        return int(self.added[0]) % len(self.rollout.actions) == 0
 
     def taken(self) -> Rollout:
         """A copy of the last rollout: what is computed from it later must not see later steps."""
         return Rollout(*(column.copy() for column in self.rollout))
 
-    def remember(self, moment: Moment) -> None:
-        """Add a step of one lane."""
-        rollout, lane, after = self.rollout, moment.lane, moment.after
-        at = int(self.added[lane]) % len(rollout.actions), lane
-        rollout.observations[at] = moment.observation
-        rollout.actions[at] = moment.action
+    def remember(self, turn: Turn) -> None:
+        """Add a step of every lane."""
+        rollout, after = self.rollout, turn.after
+        at = int(self.added[0]) % len(rollout.actions)
+        rollout.observations[at] = turn.observations
+        rollout.actions[at] = turn.actions
         rollout.rewards[at] = after.reward
-        rollout.discounts[at] = 0.0 if after.terminal else self._gamma
-        rollout.next_observations[at] = successor(moment.observation, after.frame)
-        rollout.goes_on[at] = not after.ended
-        self.added[lane] += 1
+        rollout.discounts[at] = np.where(after.terminal, 0.0, self._gamma)
+        rollout.next_observations[at] = successors(turn.observations, after.frame)
+        rollout.goes_on[at] = ~after.ended
+        self.added += 1
 
     def cut(self, lane: int, frame: Shaped[np.ndarray, "..."]) -> None:
         """The lane's episode has been lost after its last step, which led to `frame`."""
-        self.rollout.goes_on[(int(self.added[lane]) - 1) % len(self.rollout.actions), lane] = False
+        self.rollout.goes_on[(int(self.added[0]) - 1) % len(self.rollout.actions), lane] = False
 
     def sample(self, rng: np.random.Generator, size: int) -> Batch:
         """Transitions that are held, each drawn with the same probability."""
         rollout, lanes = self.rollout, len(self.added)
-        rows = min(int(self.added.min()), len(rollout.actions))
+        rows = min(int(self.added[0]), len(rollout.actions))
         at = rng.integers(rows, size=size), rng.integers(lanes, size=size)
         return Batch(
             rollout.observations[at],

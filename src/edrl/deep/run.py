@@ -37,7 +37,7 @@ from edrl.deep.learner import (
     updates,
     with_new_target,
 )
-from edrl.deep.play import Actors, Moment
+from edrl.deep.play import Actors
 from edrl.deep.provenance import (
     FILE,
     check_identity,
@@ -48,7 +48,7 @@ from edrl.deep.provenance import (
 )
 from edrl.deep.replay import Replay
 from edrl.deep.replay_files import ReplayFiles
-from edrl.deep.rollout import Batch, Rollout, RolloutMemory
+from edrl.deep.rollout import RolloutMemory
 from edrl.deep.state import Counters, RunState, SinceLog, from_arrays, to_arrays
 from edrl.deep.tables import Tables, Timing
 
@@ -189,28 +189,21 @@ class Run:
         policy = GreedyPolicy(self.agent, state.learner.acting, self.streams.acting, before)
         # Half a step of an environment whose state is saved must not be saved.
         self._whole = not self.environment.restorable
-        moments = actors.act(policy, config.epsilon_at(before), state.rng)
+        turn = actors.act(policy, config.epsilon_at(before), state.rng)
         self._whole = False
-        for moment in moments:
-            self._remember(moment)
+        assert isinstance(state.memory, Replay | RolloutMemory)
+        state.memory.remember(turn)
+        state.since_log.played.add(turn, turn.after.ended)
         state.counters.step += config.envs
+        state.counters.episodes += int(turn.after.ended.sum())
         if isinstance(state.memory, RolloutMemory):
             self._learn_from_rollout(state.memory)
-        elif isinstance(state.memory, Replay) and before >= config.learn_after:
+        elif before >= config.learn_after:
             count = self.step // config.update_every - before // config.update_every
             self._learn_from_replay(state.memory, count)
             if config.due(self.step, config.target_every):
                 state.learner = with_new_target(state.learner)
         self._whole = True
-
-    def _remember(self, moment: Moment) -> None:
-        """Add a step of one environment to the memory, and to what is logged."""
-        memory = self.state.memory
-        assert isinstance(memory, Replay | RolloutMemory)
-        memory.remember(moment)
-        if moment.after.ended:
-            self.state.since_log.played.add(moment)
-            self.state.counters.episodes += 1
 
     def _learn_from_rollout(self, memory: RolloutMemory) -> None:
         """All updates from a rollout, once it is complete."""
@@ -237,11 +230,9 @@ class Run:
         if count == 1:
             state.learner, losses = update(*given, batch, self._seed(), following)
         else:
-            columns = (column.reshape(count, size, *column.shape[1:]) for column in batch)
-            batch, following = Batch(*columns), _shared_out(following, count)
-            state.learner, losses = updates(*given, batch, self._seed(), following)
+            state.learner, losses = updates(*given, batch, self._seed(), count, following)
         state.since_log.losses.append(losses)
-        memory.update(batch.indices, losses.each)
+        memory.update(np.reshape(batch.indices, losses.each.shape), losses.each)
 
     def _seed(self) -> Seed:
         """The seed of the random numbers that learning draws at this step."""
@@ -296,17 +287,6 @@ class Run:
             if self._whole:
                 self.save()
             raise
-
-
-def _shared_out(following: Rollout | None, count: int) -> Rollout | None:
-    """The steps [T, count * batch] as those of so many batches: [count, T, batch]."""
-    if following is None:
-        return None
-    columns = []
-    for column in following:
-        parts = np.asarray(column).reshape(len(column), count, -1, *column.shape[2:])
-        columns.append(np.moveaxis(parts, 1, 0))
-    return Rollout(*columns)
 
 
 def _memory(

@@ -70,7 +70,7 @@ def _played(
     shots, score, ended, step = list[Shot](), 0.0, False, 0
     while step < steps and not ended:
         game = environment.render() if step % every == 0 else None
-        (moment,) = actors.act(policy, trained.config.evaluate_epsilon, rng)
+        (moment,) = actors.act(policy, trained.config.evaluate_epsilon, rng).moments()
         if game is not None:
             returns = trained.returns(moment.observation)
             shots.append(Shot(game, returns, moment.action, score))

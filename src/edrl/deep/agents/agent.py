@@ -73,6 +73,14 @@ class Agent(eqx.Module):
             target: the target network's, from which returns are bootstrapped.
         """
 
+    def goals(self, target: Parameters, batch: Batch, key: Key) -> Targets | None:
+        """What transitions teach, for `fit`; None if the target network alone does not tell.
+
+        Where it does, `loss` is `fit` to them, and updates that share a target network make theirs
+        at once.
+        """
+        return None
+
     @property
     def num_statistics(self) -> int:
         """How many losses `loss` averages."""

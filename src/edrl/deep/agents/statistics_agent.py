@@ -84,6 +84,10 @@ class StatisticsAgent(Agent):
         goal = jax.lax.stop_gradient(self.goal(parameters, target, batch))
         return self.fit(parameters, batch.observations, batch.actions, goal, key)
 
+    def goals(self, target: Parameters, batch: Batch, key: Key) -> Particles | None:
+        own_loss = type(self).loss is not StatisticsAgent.loss  # a subclass may not fit to goals
+        return None if self.double or own_loss else self.goal(target, target, batch)
+
     def fit(
         self,
         parameters: Parameters,

@@ -16,7 +16,7 @@ in `my_games.py`, `edrl train --env my_games:toy/corridor` trains on it, studies
 name, and their reports show scores between the random and the human one.
 """
 
-from edrl.deep.environments.environment import Environment, Step, observation_shape
+from edrl.deep.environments.environment import Environment, Step, Steps, observation_shape
 from edrl.deep.environments.in_jax import JaxEnvironment, JaxOnHost, JaxStep
 from edrl.deep.environments.source import EnvironmentSource
 from edrl.deep.environments.suite import (
@@ -37,6 +37,7 @@ __all__ = [
     "JaxStep",
     "Scores",
     "Step",
+    "Steps",
     "Suite",
     "import_suite",
     "make",

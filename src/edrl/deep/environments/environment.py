@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Bool, Float, Shaped
 
 from edrl.core.check import fail
 
@@ -18,6 +19,16 @@ class Step(NamedTuple):
     score: float  # as the environment counts it
     terminal: bool  # the return ends here: no bootstrap
     ended: bool  # the episode ends here, terminal or truncated: reset() must follow
+
+
+class Steps(NamedTuple):
+    """What one action each led to in several environments."""
+
+    frame: Shaped[np.ndarray, "lane ..."]
+    reward: Float[np.ndarray, " lane"]
+    score: Float[np.ndarray, " lane"]
+    terminal: Bool[np.ndarray, " lane"]
+    ended: Bool[np.ndarray, " lane"]
 
 
 @runtime_checkable

@@ -69,8 +69,9 @@ class MinAtar:
         if self._random.rand() >= STICKY_PROBABILITY:
             self._last_action = self._actions[action]
         reward, terminal = self._game.act(self._last_action)
-        self._running = not terminal
-        return Step(self._frame(), float(reward), float(reward), bool(terminal), bool(terminal))
+        score, over = float(reward), bool(terminal)
+        self._running = not over
+        return Step(self._frame(), score, score, over, over)
 
     def render(self) -> np.ndarray:
         """A picture, uint8 [160, 160, 3]."""
@@ -128,7 +129,8 @@ class MinAtar:
         return {name: value for name, value in vars(self._game).items() if name != "random"}
 
     def _frame(self) -> np.ndarray:
-        return np.asarray(self._game.state().view(np.uint8))
+        frame: np.ndarray = self._game.state().view(np.uint8)
+        return frame
 
 
 def draw_cells(frame: np.ndarray) -> np.ndarray:
