@@ -24,7 +24,7 @@ _LEAST_LENGTH = 5.0  # of the average of squared gradients, before RAdam divides
 class Moments(NamedTuple):
     """Averages of the gradients so far, and of their squares."""
 
-    count: Int[Array, ""]  # type: ignore[assignment]  # of updates; not the method of tuples
+    updates: Int[Array, ""]  # how many there were
     mu: Parameters
     nu: Parameters
 
@@ -63,8 +63,8 @@ class Optimiser:
             gradient = _cut_parts(gradient, self.max_gradient)
         mu = running_average(_DECAYS[0], moments.mu, gradient)
         nu = running_average(_DECAYS[1], moments.nu, jax.tree.map(jnp.square, gradient))
-        moments = Moments(moments.count + 1, mu, nu)
-        size, scale, epsilon = self._factors(moments.count)
+        moments = Moments(moments.updates + 1, mu, nu)
+        size, scale, epsilon = self._factors(moments.updates)
 
         def moved(
             old: Float[Array, "..."], mu: Float[Array, "..."], nu: Float[Array, "..."]
