@@ -21,6 +21,8 @@ from edrl.deep.trained import load
 from edrl.deep.training import resume
 from edrl.study.plan import plan, write_plan
 
+pytestmark = pytest.mark.xdist_group("damaged files")  # one process makes what its tests share
+
 SETTINGS: dict[str, Any] = {
     "steps": 150, "replay": 200, "learn_after": 50, "log_every": 50, "evaluate_every": 50,
     "evaluate_steps": 30, "checkpoint_every": 100, "size": 3, "batch": 8,

@@ -51,9 +51,14 @@ PAGES = sorted(
     if "```python" in path.read_text(encoding="utf-8")
 )
 assert len(PAGES) >= 10
+SLOW_PAGES = ("docs/deep.md", "docs/own-environment.md", "docs/own-mdp.md", "docs/risk.md")
+assert set(SLOW_PAGES) < set(PAGES)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW_PAGES else []) for page in PAGES],
+)
 def test_examples_run(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks

@@ -199,7 +199,7 @@ def test_huber_quantiles_of_any_spread(scale):
     [
         pytest.param("expectiles", np.float64, marks=pytest.mark.slow),
         pytest.param("huber", np.float64, marks=pytest.mark.slow),
-        ("huber", np.float32),
+        pytest.param("huber", np.float32, marks=pytest.mark.slow),
         ("smooth", np.float64),
     ],
 )

@@ -27,6 +27,8 @@ from edrl.report.agent_film import picture, return_axis
 from edrl.study.locks import locked
 from edrl.study.plan import plan
 
+pytestmark = pytest.mark.xdist_group("commands")  # one process makes what its tests share
+
 SMALL = preset(
     "minatar", steps=150, replay=200, learn_after=50, log_every=50, evaluate_every=100, evaluate_steps=30,
     checkpoint_every=100, size=3, batch=8,

@@ -21,6 +21,8 @@ from edrl.deep import Config, Trained, exported, load, preset, train
 from edrl.deep.checkpoint import CheckpointError
 from edrl.report import export as exporting
 
+pytestmark = pytest.mark.xdist_group("exports")  # one process makes what its tests share
+
 SMALL = {
     "steps": 150, "replay": 200, "learn_after": 50, "log_every": 50, "evaluate_every": 50,
     "evaluate_steps": 30, "checkpoint_every": 150, "size": 3, "batch": 8, "target_every": 50,

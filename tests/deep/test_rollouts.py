@@ -31,7 +31,7 @@ PARALLEL = {
 
 
 @pytest.mark.parametrize("trace", [pytest.param(0.0, marks=pytest.mark.slow), 0.65])
-@pytest.mark.parametrize("agent", others_are_slow(AGENTS, "dqn", "c51", "qr-dqn", "er-dqn-naive"))
+@pytest.mark.parametrize("agent", others_are_slow(AGENTS, "dqn", "c51", "er-dqn-naive"))
 def test_every_agent_solves_the_probes_from_rollouts(
     agent: str, trace: float, tmp_path: Path
 ) -> None:
@@ -174,6 +174,7 @@ def test_one_expectile_is_dqn(tmp_path: Path) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_parallel_preset_trains_minatar(tmp_path: Path) -> None:
     config = preset("parallel", agent="er-dqn", steps=3_000, log_every=1_000, evaluate_episodes=3,
                     evaluate_steps=50, evaluate_every=1_500, checkpoint_every=1_500)  # fmt: skip

@@ -22,6 +22,8 @@ from edrl.paper import EXPERIMENTS, run
 from edrl.paper.experiment import SECTIONS
 from edrl.report.claims import Claim
 
+pytestmark = pytest.mark.xdist_group("reproduce")  # one process makes what its tests share
+
 QUICK = ("figure-8", "quantiles-expectiles")
 
 

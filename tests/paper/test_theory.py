@@ -32,6 +32,8 @@ from edrl.study.tables import Tables, joined, read_csv, select, table, write_csv
 from edrl.tabular import dp
 from edrl.tabular.problems import qdrl_not_uniform
 
+pytestmark = pytest.mark.xdist_group("theory of the page")  # one process makes what its tests share
+
 MODULES = (
     closedness, witnesses, projections, bounds, mean_consistency, non_uniform, gradients, td_fixed_point, equation8,
 )  # fmt: skip

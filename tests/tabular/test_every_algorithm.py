@@ -15,7 +15,9 @@ MDP = problems.n_chain(4)
 # EDRL-scipy.
 _AS_PRINTED = ("EDRL-scipy", "EDRL-samples", "Huber-QDRL-samples")
 # QR-DQN-imputation differs from Huber-QDRL-imputation in how long it iterates alone.
-_SLOW = {"QR-DQN-imputation": [pytest.mark.slow], "ER-DQN-scipy": [pytest.mark.slow]}
+_SLOW = {
+    name: [pytest.mark.slow] for name in ("QR-DQN-imputation", "ER-DQN-scipy", "Huber-QDRL-samples")
+}
 
 
 @pytest.fixture(params=[pytest.param(name, marks=_SLOW.get(name, [])) for name in edrl.ALGORITHMS])

@@ -35,6 +35,8 @@ from edrl.theory.bounds import (
 )
 from edrl.theory.closedness import bellman_closed
 
+pytestmark = pytest.mark.xdist_group("lemmas")  # one process makes what its tests share
+
 EPS = np.finfo(np.float64).eps
 SUPPORT = (-1.0, -0.25, 0.0, 0.5, 0.75)
 EVEN = tuple(np.linspace(-1.0, 1.0, 6).tolist())
