@@ -206,8 +206,9 @@ def _measure(config: Config) -> float:
     with tempfile.TemporaryDirectory() as directory:
         run = Run(config, Path(directory))
         run.begin()
-        while run.step < start + 3 * unit:
-            run.advance()  # compiles
+        # Compiles. A whole rollout takes long, and all is compiled once the first is learnt from.
+        while run.step < start + (0 if config.rollout else 3) * unit:
+            run.advance()
         begin, began = time.perf_counter(), run.step
         while time.perf_counter() < begin + _SECONDS or (run.step - began) % unit:
             run.advance()
