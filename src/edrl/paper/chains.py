@@ -33,6 +33,8 @@ STEPS = 30_000
 KS = (1, 3, 5, 7, 9)
 LONGEST = 15
 LENGTHS = tuple(range(2, LONGEST + 1))
+RESTLESS_SWEEPS = 50  # of dynamic programming that never settles: far more than a chain is long
+RESTLESS_LAST = 10  # over so many of them, the last ones, its errors are averaged
 SPARSE = (2, 5, 8, 11, 15)  # where temporal differences are cut short
 FORWARD = 0
 
@@ -64,7 +66,7 @@ class Options(TypedDict, total=False):
     seeds: int
     td_ks: Sequence[int] | None
     td_lengths: Sequence[int] | None
-    dp_sweeps: int
+    restless: bool
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Method:
     seeds: int = 6
     td_ks: Sequence[int] | None = None  # None: as `ks`
     td_lengths: Sequence[int] | None = None  # None: as `lengths`
-    dp_sweeps: int = 10_000
+    restless: bool = False  # whether its dynamic programming never settles
 
     def lengths_by_td(self, k: int) -> Sequence[int]:
         """The chains on which temporal differences are run with k statistics."""
@@ -136,8 +138,25 @@ class Chains:
         return table(levels=levels, algorithm=method.name, k=k, **joined(*found))
 
     def _by_dynamic_programming(self, method: Method, family: Statistics) -> Table:
-        solution = evaluate(self.mdp, FORWARD, family, max_iterations=method.dp_sweeps)
+        if method.restless:
+            return self._by_restless_sweeps(method, family)
+        solution = evaluate(self.mdp, FORWARD, family)
         return self._errors("DP", 0, family, solution.values[:, FORWARD], method.lengths)
+
+    def _by_restless_sweeps(self, method: Method, family: Statistics) -> Table:
+        """Errors averaged over the last sweeps: those of a single one depend on its last digit."""
+        values = evaluate(
+            self.mdp, FORWARD, family, max_iterations=RESTLESS_SWEEPS - RESTLESS_LAST
+        ).values
+        found = []
+        for _ in range(RESTLESS_LAST):
+            values = evaluate(self.mdp, FORWARD, family, max_iterations=1, initial=values).values
+            found.append(self._errors("DP", 0, family, values[:, FORWARD], method.lengths))
+        averages = {
+            column: np.asarray(_rounded(np.mean([rows[column] for rows in found], axis=0)))
+            for column in ("error", "w1", "mean_error")
+        }
+        return {**found[-1], **averages}
 
     def _by_temporal_differences(self, method: Method, family: Statistics, length: int) -> Table:
         """Algorithm 2 in one chain."""
