@@ -130,7 +130,8 @@ def test_outcomes_in_parts_are_outcomes_at_once(monkeypatch: pytest.MonkeyPatch)
     whole = return_distributions(mdp, policy, atoms=ATOMS)
     monkeypatch.setattr(convex_bounds, "_ATOMS_AT_ONCE", 10 * ATOMS)  # 10 of the 50 outcomes
     parts = return_distributions(mdp, policy, atoms=ATOMS)
-    assert integrated_cdf_distance(whole.particles, parts.particles).max() <= ROUNDING
+    # Nodes are placed by the roots of masses, so rounding of 1e-17 moves them by 1e-9.
+    assert integrated_cdf_distance(whole.particles, parts.particles).max() <= 1e-9
 
 
 def test_continuous_rewards_without_discounting() -> None:

@@ -8,7 +8,10 @@ from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, as_policy
 from edrl.tabular.rewards import Exponential, Normal, Uniform
 from edrl.tabular.rollouts import rollouts
+from edrl.tabular.small_loops import compile_small_loops_whole
 from edrl.tabular.td import learn
+
+compile_small_loops_whole()
 
 __all__ = [
     "MDP",
