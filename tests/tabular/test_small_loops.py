@@ -50,7 +50,7 @@ def test_options_of_the_user_stay() -> None:
     assert _fresh_process(code, other).startswith(f"{other} {_OPTION}=")
 
 
-@pytest.mark.parametrize("threshold", [0, 2**20])
+@pytest.mark.parametrize("threshold", [0, 2**16])
 def test_what_is_learnt_does_not_depend_on_it(threshold: int, tmp_path: os.PathLike[str]) -> None:
     file = os.path.join(tmp_path, "learnt.npy")
     flags = f"{_OPTION}=xla_cpu_small_while_loop_byte_threshold={threshold}"

@@ -153,7 +153,7 @@ class Chains:
             values = evaluate(self.mdp, FORWARD, family, max_iterations=1, initial=values).values
             found.append(self._errors("DP", 0, family, values[:, FORWARD], method.lengths))
         averages = {
-            column: np.asarray(_rounded(np.mean([rows[column] for rows in found], axis=0)))
+            column: _rounded(np.mean([rows[column] for rows in found], axis=0))
             for column in ("error", "w1", "mean_error")
         }
         return {**found[-1], **averages}
