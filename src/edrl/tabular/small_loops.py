@@ -8,7 +8,9 @@ ones. Temporal differences are then three to five times as fast, with the same r
 import os
 
 _OPTIONS = "--xla_backend_extra_options"
-_MOST_BYTES = 2**16  # that an iteration touches; with 2**20 some of our loops took half as long again
+_MOST_BYTES = (
+    2**16
+)  # that an iteration touches; with 2**20 some of our loops took half as long again
 
 
 def compile_small_loops_whole() -> None:

@@ -138,16 +138,41 @@ def _convex_curve(x: jax.Array, taus: jax.Array, num_below: int | None, reach: f
     consistent = are_expectiles(x, slopes, side)
     as_it_is = Curve(x, p_ratio[:1] * x[..., :1], q_ratio[-1:] * x[..., -1:], slopes)
 
-    def mended() -> Curve:
-        """Row by row: what is consistent stays as it is, whatever else is in the batch."""
+    def mend(x: jax.Array) -> Curve:
         knots = side * jnp.maximum(side * sorted_rows(x), 0)
-        moved = repaired(knots, p_ratio * knots, q_ratio * knots, taus, num_below, reach)
-        keep = consistent[..., None]
-        pairs = zip(as_it_is, (knots, *moved), strict=True)
-        return Curve(*(jnp.where(keep, old, new) for old, new in pairs))
+        return Curve(
+            knots, *repaired(knots, p_ratio * knots, q_ratio * knots, taus, num_below, reach)
+        )
+
+    def mend_all() -> Curve:
+        """Row by row: what is consistent stays as it is, whatever else is in the batch."""
+        pairs = zip(as_it_is, mend(x), strict=True)
+        return Curve(*(jnp.where(consistent[..., None], old, new) for old, new in pairs))
+
+    def mend_few() -> Curve:
+        """Only the rows that need it, so that the others do not pay for them."""
+        (rows,) = jnp.nonzero(~consistent.ravel(), size=few, fill_value=consistent.size)
+        moved = mend(x.reshape(-1, x.shape[-1]).at[rows].get(mode="fill", fill_value=0))
+        return Curve(
+            *(_with_rows(old, rows, new) for old, new in zip(as_it_is, moved, strict=True))
+        )
+
+    few = consistent.size // 8
+
+    def mended() -> Curve:
+        if few == 0:
+            return mend_all()
+        found: Curve = lax.cond(jnp.sum(~consistent) <= few, mend_few, mend_all)
+        return found
 
     found: Curve = lax.cond(jnp.all(consistent), lambda: as_it_is, mended)
     return found
+
+
+def _with_rows(whole: jax.Array, rows: jax.Array, new: jax.Array) -> jax.Array:
+    """`whole [..., n]` with some of its rows replaced; a row beyond the last one is none."""
+    flat = whole.reshape(-1, whole.shape[-1])
+    return flat.at[rows].set(new, mode="drop").reshape(whole.shape)
 
 
 def height_ratios(taus: jax.Array) -> tuple[jax.Array, jax.Array]:
