@@ -87,7 +87,10 @@ class Categorical(Statistics):
         distance.
         """
         values, target = self.check_values(values), check_samples(target)
-        return expect(target, (self.features(target.atoms) - values[..., :, None]) ** 2)
+        # Apart from the values' distance there is a variance, for which their gradient pays nothing.
+        means = self.evaluate(target)
+        variances = expect(target, (self.features(target.atoms) - means[..., :, None]) ** 2)
+        return jnp.sum((values - means) ** 2, axis=-1) + variances
 
     def places(self, values: ValuesLike) -> Float[jax.Array, " m"]:
         return jnp.asarray(self.support, values.dtype)
