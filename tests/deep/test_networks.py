@@ -1,4 +1,4 @@
-"""Networks: patches times weights is a convolution, and initial weights are as bounded as they
+"""Networks: their matrix products are convolutions, and initial weights are as bounded as they
 should be.
 """
 
@@ -9,16 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from edrl.deep.networks import Convolution, Network, _patches, network_for
+from edrl.deep.networks import Convolution, Network, _convolved, _patches, network_for
 
 
 @pytest.mark.parametrize(
     "layer",
-    [Convolution(5, 8, 4), Convolution(5, 4, 2), Convolution(5, 3, 1), Convolution(5, 3, 2)],
-)
-def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
-    """VALID padding; patches of a one-hot weight are read back to learn which entry of a patch is
-    which pixel.
+    [
+        Convolution(5, 8, 4), Convolution(5, 4, 2), Convolution(5, 6, 2), Convolution(5, 2, 2),
+        Convolution(5, 3, 1), Convolution(5, 3, 2),
+    ],
+)  # fmt: skip
+def test_matrix_products_are_convolutions(layer: Convolution) -> None:
+    """VALID padding, as XLA has it, with the gradients of both.
+
+    Patches of numbered pixels tell which entry of a patch is which pixel.
     """
     rng = np.random.default_rng(0)
     x = jnp.asarray(rng.normal(size=(2, 21, 22, 3)), jnp.float32)
@@ -30,13 +34,24 @@ def test_patches_times_weights_is_a_convolution(layer: Convolution) -> None:
         1, layer.kernel, layer.kernel, 3
     )
     order = np.asarray(_patches(pixels, layer))[0, 0, 0].astype(int)
-    kernel = np.zeros((size, layer.filters), np.float32)
-    kernel[order] = weight
-    expected = jax.lax.conv_general_dilated(
-        x, kernel.reshape(layer.kernel, layer.kernel, 3, -1), (layer.stride, layer.stride), "VALID",
-        dimension_numbers=("NHWC", "HWIO", "NHWC"),
-    )  # fmt: skip
+
+    def by_xla(x: jax.Array, weight: jax.Array) -> jax.Array:
+        kernel = jnp.zeros((size, layer.filters)).at[order].set(weight)
+        return jax.lax.conv_general_dilated(
+            x, kernel.reshape(layer.kernel, layer.kernel, 3, -1), (layer.stride, layer.stride),
+            "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )  # fmt: skip
+
+    def ours(x: jax.Array, weight: jax.Array) -> jax.Array:
+        return jnp.asarray(_convolved(x, weight.T, layer))
+
+    expected, gradients = jax.vjp(by_xla, x, weight)
+    found, our_gradients = jax.vjp(ours, x, weight)
     np.testing.assert_allclose(_patches(x, layer) @ weight, expected, atol=1e-4)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    change = jnp.asarray(rng.normal(size=expected.shape), jnp.float32)
+    for one, other in zip(our_gradients(change), gradients(change), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-3)
 
 
 def test_nature_network() -> None:

@@ -1,8 +1,7 @@
 """Networks: pure functions from parameters and observations to outputs [batch, action, output].
 
-Convolutions are written as matrix products of patches: XLA runs those, and above all their weight
-gradients, faster on CPUs than its own convolutions. Weights and biases are uniform in
-+-1/sqrt(fan_in).
+Convolutions are written as matrix products: XLA runs those, and above all their weight gradients,
+faster on CPUs than its own convolutions. Weights and biases are uniform in +-1/sqrt(fan_in).
 """
 
 import itertools
@@ -101,11 +100,7 @@ class Network(eqx.Module):
         """What the last hidden layer takes."""
         x, scale = jnp.asarray(observations), self.scale
         for layer, weights in zip(self.convolutions, parameters, strict=False):
-            # Patches are cut from bytes as they are: a quarter of the memory to move.
-            patches = _patches(x, layer).astype(jnp.float32)
-            # One long axis: XLA makes faster loops of it than of batch, row and column.
-            rows = patches.reshape(-1, patches.shape[-1]) @ (scale * weights["weight"]).T
-            x = _activated(rows, weights).reshape(*patches.shape[:-1], layer.filters)
+            x = _activated(_convolved(x, scale * weights["weight"], layer), weights)
             scale = 1.0
         x = x.reshape(len(x), -1).astype(jnp.float32) * scale
         for weights in parameters[len(self.convolutions) : -_HEAD]:
@@ -225,25 +220,105 @@ def _what_fits(shape: tuple[int, ...]) -> str:
     return f"{right}: choose the preset, or the network, that fits the environment"
 
 
+def _convolved(
+    x: Shaped[AnyArray, "batch height width channel"],
+    weight: Float[Array, "filter patch"],
+    layer: Convolution,
+) -> Float[Array, "batch row column filter"]:
+    """A convolution without its bias."""
+    if _has_blocks(layer):
+        # Bytes are moved as they are: a quarter of the memory.
+        return _product_of_blocks(jnp.asarray(_blocks(x, layer), jnp.float32), weight)
+    patches = _patches(x, layer).astype(jnp.float32)
+    # One long axis: XLA makes faster loops of it than of batch, row and column.
+    rows = patches.reshape(-1, patches.shape[-1]) @ weight.T
+    return rows.reshape(*patches.shape[:-1], layer.filters)
+
+
+def _has_blocks(layer: Convolution) -> bool:
+    """Whether a kernel is made of blocks as large as the stride, more than one pixel each."""
+    return layer.stride > 1 and layer.kernel % layer.stride == 0
+
+
+def _blocks(
+    x: Shaped[AnyArray, "batch height width channel"], layer: Convolution
+) -> Shaped[AnyArray, "batch tall wide block"]:
+    """Images cut into blocks as large as the stride, as many as the convolution looks at."""
+    batch, height, width, channels = x.shape
+    stride, more = layer.stride, layer.kernel // layer.stride - 1
+    tall, wide = _places(height, layer) + more, _places(width, layer) + more
+    x = x[:, : tall * stride, : wide * stride]
+    x = x.reshape(batch, tall, stride, wide, stride, channels).transpose(0, 1, 3, 2, 4, 5)
+    return x.reshape(batch, tall, wide, stride * stride * channels)
+
+
+@jax.custom_vjp
+def _product_of_blocks(
+    x: Float[Array, "batch tall wide block"], weight: Float[Array, "filter patch"]
+) -> Float[Array, "batch row column filter"]:
+    """The convolution with a square of blocks: all blocks' products, shifted and added.
+
+    Patches would hold every block four times where a kernel has 2 x 2. Products are made of each
+    block once, for every place it has in a kernel.
+    """
+    batch, tall, wide, block = x.shape
+    filters, size = len(weight), _blocks_across(weight, block)
+    rows, columns = tall - size + 1, wide - size + 1
+    products = x.reshape(-1, block) @ _by_block(weight, block)
+    products = products.reshape(batch, tall, wide, size**2 * filters)
+    return sum(
+        products[:, i : i + rows, j : j + columns, place * filters : (place + 1) * filters]
+        for place, (i, j) in enumerate(itertools.product(range(size), repeat=2))
+    )  # type: ignore[return-value]  # of arrays, not of numbers
+
+
+def _forward(
+    x: Float[Array, "batch tall wide block"], weight: Float[Array, "filter patch"]
+) -> tuple[Float[Array, "batch row column filter"], tuple[jax.Array, jax.Array]]:
+    return _product_of_blocks(x, weight), (x, weight)
+
+
+def _backward(
+    given: tuple[jax.Array, jax.Array], change: Float[Array, "batch row column filter"]
+) -> tuple[jax.Array, jax.Array]:
+    """The gradients of both, of products that are laid side by side in one go; XLA adds them up."""
+    x, weight = given
+    block, filters = x.shape[-1], len(weight)
+    size = _blocks_across(weight, block)
+    places = [
+        jnp.pad(change, ((0, 0), (i, size - 1 - i), (j, size - 1 - j), (0, 0)))
+        for i, j in itertools.product(range(size), repeat=2)
+    ]
+    changes = jnp.concatenate(places, axis=-1).reshape(-1, size**2 * filters)
+    of_weight = (x.reshape(-1, block).T @ changes).reshape(block, size**2, filters)
+    of_x = (changes @ _by_block(weight, block).T).reshape(x.shape)
+    return of_x, of_weight.transpose(2, 1, 0).reshape(weight.shape)
+
+
+_product_of_blocks.defvjp(_forward, _backward)
+
+
+def _blocks_across(weight: Float[Array, "filter patch"], block: int) -> int:
+    """How many blocks of so many numbers a kernel has along an axis."""
+    return int(np.sqrt(weight.shape[1] // block))
+
+
+def _by_block(
+    weight: Float[Array, "filter patch"], block: int
+) -> Float[Array, "block place_and_filter"]:
+    """The weights of a block at each of its places in the kernel, side by side."""
+    filters = len(weight)
+    return jnp.transpose(weight.reshape(filters, -1, block), (2, 1, 0)).reshape(block, -1)
+
+
 def _patches(
     x: Shaped[AnyArray, "batch height width channel"], layer: Convolution
 ) -> Shaped[Array, "batch row column patch"]:
-    """Patches of images, in the order (row, column, channel).
-
-    Where the stride divides the kernel, images are first cut into blocks as large as the stride, so
-    that the patches are few shifted copies of whole blocks: their order is (row, column) of blocks,
-    and then that of each block.
-    """
-    batch, height, width, channels = x.shape
-    rows, columns = _places(height, layer), _places(width, layer)
-    if layer.stride == 1 or layer.kernel % layer.stride:
-        return _shifted(x, layer.kernel, rows, columns, layer.stride)
-    stride, blocks = layer.stride, layer.kernel // layer.stride
-    tall, wide = rows + blocks - 1, columns + blocks - 1
-    x = x[:, : tall * stride, : wide * stride]
-    x = x.reshape(batch, tall, stride, wide, stride, channels).transpose(0, 1, 3, 2, 4, 5)
-    x = x.reshape(batch, tall, wide, stride * stride * channels)
-    return _shifted(x, blocks, rows, columns, 1)
+    """Patches of images, in the order (row, column, channel), or of blocks and then within each."""
+    rows, columns = (_places(length, layer) for length in x.shape[1:3])
+    if _has_blocks(layer):
+        return _shifted(_blocks(x, layer), layer.kernel // layer.stride, rows, columns, 1)
+    return _shifted(x, layer.kernel, rows, columns, layer.stride)
 
 
 def _shifted(
