@@ -98,7 +98,7 @@ $(DOPAMINE)/installed:
 	touch $@
 
 benchmark-peers: $(VENV)/installed $(PEERS)/installed $(DOPAMINE)/installed  ## training beside agents of other projects
-	$(BIN)/python -m benchmarks training
+	$(BIN)/python -m benchmarks training nature
 
 $(REJAX)/installed:
 	$(PYTHON) -m venv --clear $(REJAX)

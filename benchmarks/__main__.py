@@ -3,8 +3,8 @@
 The names are imputation, noise, robust, repair, decode, chain, loops, sweep, update, heads, envs,
 host_training and start; without any, all of them run.
 
-Four run only when they are named: `training`, as `make benchmark-peers` installs the agents that it
-compares ours with, `full_study`, which works out costs from what `training` found, `compiled`,
+Five run only when they are named: `training` and `nature`, as `make benchmark-peers` installs what they
+compare ours with, `full_study`, which works out costs from what `training` found, `compiled`,
 which `make benchmark-compiled` installs a rival for, and `frames`, which needs Chromium.
 """
 
@@ -19,7 +19,7 @@ NAMES = (
     "imputation", "noise", "robust", "repair", "decode", "chain", "loops", "sweep", "update",
     "heads", "envs", "host_training", "start",
 )  # fmt: skip
-ONLY_BY_NAME = ("training", "full_study", "compiled", "frames")
+ONLY_BY_NAME = ("training", "nature", "full_study", "compiled", "frames")
 
 
 def main(names: list[str]) -> None:

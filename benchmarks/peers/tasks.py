@@ -33,3 +33,8 @@ TASKS = {
 """Atari's Pong as 84 x 84 x 4 images with Nature's network; MinAtar's Breakout with one small
 convolution.
 """
+
+UPDATE = Task(
+    update_every=1, target_every=10_000, learning_rate=5e-5, steps=25, warm_up=30, rounds=15
+)
+"""Updates alone, on one batch, with Nature's network."""
