@@ -25,7 +25,7 @@ from edrl.core.imputation.simple import quantile_cells
 from edrl.core.jit import jit
 from edrl.core.order import merged_rows
 from edrl.core.particles import Particles, check_samples, level_rounding, quantile_of_sorted
-from edrl.core.statistics import Imputation, Statistics, expect, expect_with_score
+from edrl.core.statistics import Imputation, Statistics, expect_with_score
 from edrl.core.types import (
     Array,
     BroadcastAtoms,
@@ -81,10 +81,21 @@ class Quantiles(LevelStatistics):
     def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """QR of Equation (4), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
-        error = target.atoms[..., None, :] - values[..., :, None]
+        return expect_with_score(values, target, self._loss_and_score)
+
+    def _loss_and_score(
+        self, values: BroadcastValues, atoms: BroadcastAtoms
+    ) -> tuple[Scores, Scores]:
+        error, score = atoms[..., None, :] - values[..., :, None], self.score(values, atoms)
+        return -score * error, score
+
+    def score(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
+        """The derivative of the loss in the value; at an atom that from the left: a subgradient,
+        which that of |error| is not.
+        """
+        error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
         taus = column(self.taus, error.dtype)
-        # At an atom the gradient is that from the left: a subgradient, which that of |error| is not.
-        return expect(target, jnp.where(error >= 0, taus, taus - 1) * error)
+        return jnp.where(error >= 0, -taus, 1 - taus)
 
     def bracket(
         self, lower: Particles, upper: Particles, mean: NumbersLike
@@ -166,12 +177,16 @@ class HuberQuantiles(LevelStatistics):
     def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """The asymmetric Huber loss of Equation (11), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
-        error = target.atoms[..., None, :] - values[..., :, None]
-        taus = column(self.taus, error.dtype)
-        size = jnp.abs(error)
+        return expect_with_score(values, target, self._loss_and_score)
+
+    def _loss_and_score(
+        self, values: BroadcastValues, atoms: BroadcastAtoms
+    ) -> tuple[Scores, Scores]:
+        error = atoms[..., None, :] - values[..., :, None]
+        taus, size = column(self.taus, error.dtype), jnp.abs(error)
         capped = jnp.minimum(size, self.kappa)
         losses = jnp.where(error > 0, taus, 1 - taus) * capped * (size - capped / 2)
-        return expect_with_score(values, target, losses, self.score(values, target.atoms))
+        return losses, self.score(values, atoms)
 
     @jit
     def mean(self, values: ValuesLike) -> Numbers:
