@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME ...]`: measure, print, and write results/*.json.
 
-The names are imputation, noise, robust, repair, decode, chain, loops, sweep, update, heads, envs,
-host_training and start; without any, all of them run.
+The names are imputation, noise, robust, repair, decode, chain, loops, sweep, update, quantiles,
+heads, envs, host_training and start; without any, all of them run.
 
 Five run only when they are named: `training` and `nature`, as `make benchmark-peers` installs what they
 compare ours with, `full_study`, which works out costs from what `training` found, `compiled`,
@@ -17,7 +17,7 @@ from benchmarks.timing import machine
 
 NAMES = (
     "imputation", "noise", "robust", "repair", "decode", "chain", "loops", "sweep", "update",
-    "heads", "envs", "host_training", "start",
+    "quantiles", "heads", "envs", "host_training", "start",
 )  # fmt: skip
 ONLY_BY_NAME = ("training", "nature", "full_study", "compiled", "frames")
 

@@ -97,6 +97,37 @@ def test_loss_is_affine_in_the_target(case: Case) -> None:
     np.testing.assert_allclose(family.loss(values, both), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("family", [Quantiles(40), HuberQuantiles(40), Expectiles(40)], ids=repr)
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_many_atoms_have_the_loss_of_their_parts(family: Any, batch: tuple[int, ...]) -> None:
+    """Where pairs are many, atoms are added one by one, which parts of them are not."""
+    rng = np.random.default_rng(0)
+    atoms, probs = rng.normal(size=(2, 3, 61)), rng.dirichlet(np.ones(61), (2, 3))
+    probs[..., 7], atoms[..., 7] = 0, 1e200
+    probs /= probs.sum(axis=-1, keepdims=True)
+    values = rng.normal(size=(*batch, 40))
+    values[..., 5] = 0.25
+    atoms[..., 8] = 0.25
+
+    def parts(values: Any) -> Any:
+        total = 0
+        for some in np.split(np.arange(61), [20, 40, 60]):
+            share = probs[..., some].sum(axis=-1)
+            part = Particles(atoms[..., some], probs[..., some] / share[..., None])
+            total = total + share * family.loss(values, part)
+        return total
+
+    mu = Particles(atoms, probs)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(family.loss(values, mu), parts(values), rtol=1e-12)
+        found = jax.grad(lambda v: jnp.sum(family.loss(v, mu)))(jnp.asarray(values))
+        expected = jax.grad(lambda v: jnp.sum(parts(v)))(jnp.asarray(values))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    narrow = Particles(np.where(probs > 0, atoms + 4096, 0).astype(np.float32), probs)
+    single = family.loss((values + 4096).astype(np.float32), narrow)
+    np.testing.assert_allclose(single, family.loss(values, mu), rtol=2e-3)
+
+
 @every_family
 def test_padding_has_no_influence(case: Case) -> None:
     """Nor has it where its loss, or a power of it, is infinite."""

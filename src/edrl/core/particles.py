@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.jit import jit
+from edrl.core.order import search, sorted_pairs
 from edrl.core.precision import as_float, is_concrete
-from edrl.core.types import Array, Atoms, Float, Int, Key, Numbers
+from edrl.core.types import Array, Atoms, AtomsLike, Float, Int, Key, Numbers
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -188,7 +189,7 @@ class Particles(eqx.Module):
     def sorted(self) -> "Particles":
         """The same distributions with atoms in increasing order, their padding settled."""
         mu = self.settled()
-        return Particles(*jax.lax.sort((jnp.asarray(mu.atoms), jnp.asarray(mu.probs)), num_keys=1))
+        return Particles(*sorted_pairs(mu.atoms, mu.probs))
 
     @jit(static="tolerance")
     def merged(self, tolerance: float = 0.0) -> "Particles":
@@ -296,14 +297,17 @@ def _flat(x: jax.Array) -> jax.Array:
 
 @jit
 def _quantile(mu: Particles, taus: Float[Array, "*rows m"]) -> Float[jax.Array, "*batch m"]:
-    """The first of the sorted atoms whose level reaches tau."""
     ordered = mu.sorted()
-    levels = jnp.cumsum(ordered.probs, axis=-1)
-    taus = jnp.asarray(taus, levels.dtype)
-    reached = taus[..., :, None] - level_rounding(levels)
-    first = jnp.sum(levels[..., None, :] < reached, axis=-1)
-    atoms = jnp.broadcast_to(ordered.atoms, (*first.shape[:-1], mu.size))
-    return jnp.take_along_axis(atoms, jnp.minimum(first, mu.size - 1), axis=-1)
+    return quantile_of_sorted(ordered.atoms, jnp.cumsum(ordered.probs, axis=-1), taus)
+
+
+def quantile_of_sorted(
+    atoms: AtomsLike, levels: Atoms, taus: Float[Array, "*rows m"]
+) -> Float[jax.Array, "*batch m"]:
+    """The first of the sorted atoms whose level, the sum of probabilities up to it, reaches tau."""
+    first = search(levels, jnp.asarray(taus, levels.dtype) - level_rounding(levels))
+    atoms = jnp.broadcast_to(jnp.asarray(atoms), (*first.shape[:-1], atoms.shape[-1]))
+    return jnp.take_along_axis(atoms, jnp.minimum(first, atoms.shape[-1] - 1), axis=-1)
 
 
 @jit(static="m")

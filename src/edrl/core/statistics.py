@@ -19,6 +19,7 @@ from edrl.core.particles import Particles
 from edrl.core.precision import check_finite
 from edrl.core.types import (
     Array,
+    Atoms,
     AtomsLike,
     BroadcastAtoms,
     BroadcastValues,
@@ -239,30 +240,69 @@ def expect(target: Particles, losses: Scores) -> Numbers:
     return jnp.sum(_weighted(losses, target.probs[..., None, :]), axis=(-2, -1))
 
 
+_FEW_PAIRS = 1024  # up to here one pass over all pairs is as quick
+
+
 def expect_with_score(
     values: jax.Array,
     target: Particles,
-    losses: Scores,
-    scores: Scores,
+    pairs: Callable[[BroadcastValues, BroadcastAtoms], tuple[Scores, Scores]],
 ) -> Numbers:
-    """As `expect`, for losses [..., K, n] whose derivatives in the values, `scores`, are known.
+    """As `expect`, where `pairs(values, atoms)` gives losses [..., K, n] and their derivatives in
+    the values.
 
-    Both are summed over the atoms in one pass, so that the gradient costs nothing more: for 201
-    values and atoms that halves the time. Targets are not differentiated, as Section 3.4 has it,
-    and second derivatives are zero.
+    Both are summed at once, so that the gradient costs nothing more. XLA sums pairs one by one:
+    where there are many, atom after atom is added to all values instead, in vector instructions,
+    which takes a fifth of the time for 200 values and 400 atoms. Targets are not differentiated, as
+    Section 3.4 has it, and second derivatives are zero.
     """
-    probs = target.probs[..., None, :]
-    losses, scores, probs = jax.lax.stop_gradient((losses, scores, probs))
-    zero = jnp.zeros((), losses.dtype)
+    fixed, atoms, probs = jax.lax.stop_gradient((values, target.atoms, target.probs))
+
+    def weighted(atoms: jax.Array, probs: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loss, score = pairs(fixed, atoms)
+        return _weighted(loss, probs[..., None, :]), _weighted(score, probs[..., None, :])
+
+    few = values.shape[-1] * target.size <= _FEW_PAIRS
+    sums = _sums_over_pairs if few else _sums_atom_by_atom
+    loss, score = sums(weighted, jnp.asarray(atoms), jnp.asarray(probs))
+    return jnp.sum(loss + score * (values - fixed), axis=-1)
+
+
+Weighted: TypeAlias = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
+"""Two numbers [..., K, n] for atoms and probabilities [..., n]."""
+
+
+def _sums_over_pairs(weighted: Weighted, atoms: Atoms, probs: Atoms) -> tuple[Values, Values]:
+    """The sums over the atoms in one reduction: two would do all before them twice."""
+    numbers = weighted(atoms, probs)
+    zeros = tuple(jnp.zeros((), x.dtype) for x in numbers)
 
     def add(
         one: tuple[jax.Array, jax.Array], other: tuple[jax.Array, jax.Array]
     ) -> tuple[jax.Array, jax.Array]:
         return one[0] + other[0], one[1] + other[1]
 
-    weighted = _weighted(losses, probs), _weighted(scores, probs)
-    loss, score = jax.lax.reduce(weighted, (zero, zero), add, (losses.ndim - 1,))
-    return jnp.sum(loss + score * (values - jax.lax.stop_gradient(values)), axis=-1)
+    loss, score = jax.lax.reduce(numbers, zeros, add, (numbers[0].ndim - 1,))
+    return loss, score
+
+
+def _sums_atom_by_atom(weighted: Weighted, atoms: Atoms, probs: Atoms) -> tuple[Values, Values]:
+    """The sums over the atoms with nothing between neighbouring values but the same operations."""
+
+    def one(atom: jax.Array, prob: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loss, score = weighted(atom[..., None], prob[..., None])
+        return loss[..., 0], score[..., 0]
+
+    def add(
+        sums: tuple[jax.Array, jax.Array], atom: tuple[jax.Array, jax.Array]
+    ) -> tuple[tuple[jax.Array, jax.Array], None]:
+        loss, score = one(*atom)
+        return (sums[0] + loss, sums[1] + score), None
+
+    along = jnp.moveaxis(atoms, -1, 0), jnp.moveaxis(probs, -1, 0)
+    loss, score = jax.eval_shape(one, atoms[..., 0], probs[..., 0])
+    zeros = jnp.zeros(loss.shape, loss.dtype), jnp.zeros(score.shape, score.dtype)
+    return jax.lax.scan(add, zeros, along, unroll=2)[0]
 
 
 def _weighted(numbers: Array, probs: Array) -> jax.Array:

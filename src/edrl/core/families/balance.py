@@ -5,9 +5,8 @@ quantiles.
 import jax
 import jax.numpy as jnp
 
+from edrl.core.order import search
 from edrl.core.types import Array, Atoms, Float, Values
-
-_search = jnp.vectorize(lambda share, taus: jnp.searchsorted(share, taus), signature="(n),(k)->(k)")
 
 
 def balance_point(
@@ -30,7 +29,7 @@ def balance_point(
         return jnp.broadcast_to(knots, (*batch, taus.shape[-1]))
     total = below + above
     share = jnp.where(total > 0, below / jnp.where(total > 0, total, 1), 0)
-    left = jnp.clip(_search(share, taus - jnp.minimum(rounding, taus / 2)) - 1, 0, n - 2)
+    left = jnp.clip(search(share, taus - jnp.minimum(rounding, taus / 2)) - 1, 0, n - 2)
 
     def at(function: jax.Array, index: jax.Array) -> jax.Array:
         return jnp.take_along_axis(function, index, axis=-1)

@@ -184,10 +184,13 @@ class Expectiles(LevelStatistics):
     def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """ER of Definition 3.3, summed over the taus; its gradient is the one of Algorithm 2."""
         values, target = self.check_values(values), check_samples(target)
-        error = target.atoms[..., None, :] - values[..., :, None]
-        taus = column(self.taus, error.dtype)
-        losses = jnp.where(error > 0, taus, 1 - taus) * error**2
-        return expect_with_score(values, target, losses, self.score(values, target.atoms))
+        return expect_with_score(values, target, self._loss_and_score)
+
+    def _loss_and_score(
+        self, values: BroadcastValues, atoms: BroadcastAtoms
+    ) -> tuple[Scores, Scores]:
+        error, score = atoms[..., None, :] - values[..., :, None], self.score(values, atoms)
+        return -score * error / 2, score
 
     def loss_on_outputs(
         self, outputs: Float[Array, "*#batch outputs"], target: Particles

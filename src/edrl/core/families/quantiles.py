@@ -23,8 +23,9 @@ from edrl.core.families.levels import (
 from edrl.core.imputation import find_imputation
 from edrl.core.imputation.simple import quantile_cells
 from edrl.core.jit import jit
-from edrl.core.particles import Particles, check_samples, level_rounding
-from edrl.core.statistics import Imputation, Statistics, expect, expect_with_score
+from edrl.core.order import merged_rows
+from edrl.core.particles import Particles, check_samples, level_rounding, quantile_of_sorted
+from edrl.core.statistics import Imputation, Statistics, expect_with_score
 from edrl.core.types import (
     Array,
     BroadcastAtoms,
@@ -80,10 +81,21 @@ class Quantiles(LevelStatistics):
     def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """QR of Equation (4), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
-        error = target.atoms[..., None, :] - values[..., :, None]
+        return expect_with_score(values, target, self._loss_and_score)
+
+    def _loss_and_score(
+        self, values: BroadcastValues, atoms: BroadcastAtoms
+    ) -> tuple[Scores, Scores]:
+        error, score = atoms[..., None, :] - values[..., :, None], self.score(values, atoms)
+        return -score * error, score
+
+    def score(self, values: BroadcastValues, atoms: BroadcastAtoms) -> Scores:
+        """The derivative of the loss in the value; at an atom that from the left: a subgradient,
+        which that of |error| is not.
+        """
+        error = jnp.asarray(atoms)[..., None, :] - jnp.asarray(values)[..., :, None]
         taus = column(self.taus, error.dtype)
-        # At an atom the gradient is that from the left: a subgradient, which that of |error| is not.
-        return expect(target, jnp.where(error >= 0, taus, taus - 1) * error)
+        return jnp.where(error >= 0, -taus, 1 - taus)
 
     def bracket(
         self, lower: Particles, upper: Particles, mean: NumbersLike
@@ -137,19 +149,20 @@ class HuberQuantiles(LevelStatistics):
         mu = check_samples(mu).sorted()
         middle = mu.size // 2
         origin = mu.atoms[..., middle : middle + 1]  # digits of kappa must not be lost to an offset
-        atoms, kappa = mu.atoms - origin, self.kappa
-        knots = jnp.sort(jnp.concatenate([atoms - kappa, atoms, atoms + kappa], axis=-1), axis=-1)
-        gaps, centres = jnp.diff(knots, axis=-1), (knots[..., 1:] + knots[..., :-1]) / 2
-        start = jnp.zeros_like(atoms[..., :1])
+        atoms, kappa = jnp.asarray(mu.atoms) - origin, self.kappa
+        shifted = (atoms, atoms - kappa, atoms + kappa)
+        knots, source = merged_rows([jnp.asarray(x) for x in shifted])
+        gaps, start = jnp.diff(knots, axis=-1), jnp.zeros_like(atoms[..., :1])
         levels = jnp.concatenate([start, jnp.cumsum(mu.probs, axis=-1)], axis=-1)
 
-        def cdf(x: jax.Array) -> jax.Array:
-            return jnp.take_along_axis(levels, _count_up_to(atoms, x), axis=-1)
+        def level(shift: int) -> jax.Array:
+            """The probability of the atoms that have been passed in each gap, so shifted."""
+            count = jnp.cumsum(source[..., :-1] == shift, axis=-1, dtype=jnp.int32)
+            return jnp.take_along_axis(levels, count, axis=-1)
 
         # The slopes of both sides on each gap are probabilities of windows, exactly 0 where no atom
         # is near.
-        rising = (cdf(centres) - cdf(centres - kappa)) * gaps
-        falling = (cdf(centres + kappa) - cdf(centres)) * gaps
+        rising, falling = (level(0) - level(2)) * gaps, (level(1) - level(0)) * gaps
         below = jnp.concatenate([start, jnp.cumsum(rising, axis=-1)], axis=-1)
         above = jnp.cumsum(falling[..., ::-1], axis=-1)[..., ::-1]
         above = jnp.concatenate([above, start], axis=-1)
@@ -157,18 +170,23 @@ class HuberQuantiles(LevelStatistics):
         balanced = balance_point(knots, below, above, taus, rounding=level_rounding(knots))
         largest = jnp.max(jnp.where(mu.probs > 0, jnp.abs(atoms), 0), axis=-1, keepdims=True)
         digits = kappa > 64 * jnp.finfo(atoms.dtype).eps * largest
-        return jnp.where(digits, origin + balanced, mu.quantile(taus))
+        quantiles = quantile_of_sorted(mu.atoms, levels[..., 1:], taus)
+        return jnp.where(digits, origin + balanced, quantiles)
 
     @jit
     def loss(self, values: BroadcastValues, target: Particles) -> Numbers:
         """The asymmetric Huber loss of Equation (11), summed over the taus."""
         values, target = self.check_values(values), check_samples(target)
-        error = target.atoms[..., None, :] - values[..., :, None]
-        taus = column(self.taus, error.dtype)
-        size = jnp.abs(error)
+        return expect_with_score(values, target, self._loss_and_score)
+
+    def _loss_and_score(
+        self, values: BroadcastValues, atoms: BroadcastAtoms
+    ) -> tuple[Scores, Scores]:
+        error = atoms[..., None, :] - values[..., :, None]
+        taus, size = column(self.taus, error.dtype), jnp.abs(error)
         capped = jnp.minimum(size, self.kappa)
         losses = jnp.where(error > 0, taus, 1 - taus) * capped * (size - capped / 2)
-        return expect_with_score(values, target, losses, self.score(values, target.atoms))
+        return losses, self.score(values, atoms)
 
     @jit
     def mean(self, values: ValuesLike) -> Numbers:
@@ -204,12 +222,6 @@ class HuberQuantiles(LevelStatistics):
         # To be places of their own, beside values of any size.
         width = jnp.maximum(self.kappa, 4 * jnp.finfo(values.dtype).eps * largest)
         return jnp.concatenate([values - width, values, values + width], axis=-1)
-
-
-_count_up_to = jnp.vectorize(
-    lambda atoms, x: jnp.searchsorted(atoms, x, side="right"), signature="(n),(k)->(k)"
-)
-"""How many of the sorted atoms are at most x."""
 
 
 def _check_width(kappa: float) -> float:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from edrl.core.check import check_count, check_number
+from edrl.core.order import sorted_rows
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
 from edrl.core.types import ValuesLike
@@ -158,7 +159,7 @@ def _grid(
     atoms = jnp.concatenate(
         [points, low + spread * inside, low - below * outside, high + above * outside]
     )
-    return jnp.where(spread > 0, jnp.sort(atoms), low)  # one place alone is that of a point mass
+    return jnp.where(spread > 0, sorted_rows(atoms), low)  # one place alone is that of a point mass
 
 
 def _farthest(dtype: np.dtype) -> float:
@@ -215,7 +216,7 @@ def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Ar
         hessian = (centred * probs) @ centred.T
         # What its rounding needs to be positive.
         hessian += jnp.diag(at.ridge + size * eps * jnp.diagonal(hessian))
-        move = -jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(hessian), True), gradient)
+        move = -_solve(hessian, gradient)
         decrement = -gradient @ move
         rounding = decrement < jnp.sqrt(
             eps
@@ -248,6 +249,28 @@ def _weights(scores: jax.Array, reference: jax.Array, iterations: int) -> jax.Ar
         *(jnp.zeros((), int), jnp.zeros((), int), jnp.zeros((), bool)),
     )
     return jax.lax.while_loop(lambda at: (at.steps < iterations) & ~at.done, step, start).best
+
+
+_FEW = 8  # equations; from 11 on Cholesky's method is as quick
+
+
+def _solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
+    """The solution [K] for a positive definite matrix [K, K]; NaN if it is none.
+
+    LAPACK is called row by row, which for few equations costs twice what they do.
+    """
+    size = len(right)
+    if size > _FEW:
+        return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(matrix), True), right)
+
+    def eliminate(i: jax.Array, rows: jax.Array) -> jax.Array:
+        pivot = rows[i, i]
+        own = rows[i] / jnp.where(pivot > 0, pivot, jnp.nan)
+        return jnp.where((jnp.arange(size) == i)[:, None], own, rows - rows[:, i][:, None] * own)
+
+    rows = jnp.concatenate([matrix, right[:, None]], axis=-1)
+    solved: jax.Array = jax.lax.fori_loop(0, size, eliminate, rows)
+    return solved[:, -1]
 
 
 def line_search(
