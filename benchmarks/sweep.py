@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SIZES = [1_000, 10_000, 100_000]
+SIZES = [1_000, 10_000, 100_000, 1_000_000]
 
 
 def measure(states: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ Equation (3) defines it, and Algorithm 1 imputes. The way of one transition is
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,16 @@ from edrl.core.check import check_count, fail
 from edrl.core.particles import Particles, check_samples
 from edrl.core.precision import check_finite, in_float64, is_concrete
 from edrl.core.statistics import Statistics
-from edrl.core.types import Array, Float, Int
+from edrl.core.types import Array, Bool, Float, Int
 from edrl.tabular.episodes import check_episodes_end
 from edrl.tabular.mdp import MDP
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.rewards import EXPONENTIAL, KINDS, NORMAL, PARTICLES, UNIFORM
 
+Rows = TypeVar("Rows", jax.Array, Particles)
+"""Numbers, or distributions, along a first axis."""
 _ATOMS_AT_ONCE = 2**14  # of backed-up distributions: this bounds the memory of a sweep
+_ROWS_AT_ONCE = 2**16  # of imputed distributions, and of pairs that are compared
 
 
 def at_actions(policy: Policy, table: Float[Array, "S A *rest"]) -> Float[jax.Array, "S W *rest"]:
@@ -39,8 +42,14 @@ def state_returns(mdp: MDP, policy: Policy, taken: Particles) -> Particles:
 
     Terminal states have the return 0.
     """
-    mixed = taken.mixture(policy.probs)
-    return Particles(jnp.where(jnp.asarray(mdp.terminal)[:, None], 0, mixed.atoms), mixed.probs)
+    return _of_states(jnp.asarray(mdp.terminal), policy.probs, taken)
+
+
+def _of_states(
+    terminal: Bool[Array, " S"], shares: Float[Array, "S W"], taken: Particles
+) -> Particles:
+    mixed = taken.mixture(shares)
+    return Particles(jnp.where(terminal[:, None], 0, mixed.atoms), mixed.probs)
 
 
 def backup_pair(
@@ -105,16 +114,32 @@ class DistinctPairs(NamedTuple):
     def of(cls, mdp: MDP) -> "DistinctPairs":
         """Found by hashing, as sorting whole rows takes long."""
         count = mdp.num_states * mdp.num_actions
+        everyone = np.arange(count, dtype=np.int32)
         fields = (mdp.successors, mdp.probs, mdp.rewards.atoms, mdp.rewards.probs)
         if not is_concrete(*fields):
-            return cls(np.arange(count), np.arange(count))
-        rows = np.concatenate([np.asarray(field, float).reshape(count, -1) for field in fields], 1)
-        random = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], np.uint64)
-        hashes = np.sum((rows.view(np.uint64) >> np.uint64(12)) * (random | np.uint64(1)), axis=1)
+            return cls(everyone, everyone)
+        columns = [np.asarray(field).reshape(count, -1) for field in fields]
+        parts = np.array_split(everyone, -(-count // _ROWS_AT_ONCE))
+        hashes = np.concatenate([_hashes(_rows(columns, some)) for some in parts])
         _, first, kind = np.unique(hashes, return_index=True, return_inverse=True)
-        if not np.array_equal(rows[first][kind], rows):  # a collision of hashes: all are distinct
-            first = kind = np.arange(count)
-        return cls(first, kind)
+        # All are distinct if they are, or if two of them have a hash in common.
+        if len(first) == count or not all(
+            np.array_equal(_rows(columns, some), _rows(columns, first[kind[some]]))
+            for some in parts
+        ):
+            return cls(everyone, everyone)
+        return cls(first.astype(np.int32), kind.astype(np.int32))
+
+
+def _rows(columns: list[np.ndarray], some: Int[np.ndarray, " some"]) -> Float[np.ndarray, "some n"]:
+    """All numbers about some pairs, one row each."""
+    return np.concatenate([column[some].astype(float) for column in columns], axis=1)
+
+
+def _hashes(rows: Float[np.ndarray, "some n"]) -> np.ndarray:
+    random = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], np.uint64)
+    digits = rows.view(np.uint64) >> np.uint64(12)
+    return np.asarray(np.sum(digits * (random | np.uint64(1)), axis=1))
 
 
 def sweep(
@@ -127,33 +152,47 @@ def sweep(
     """The pass of `imputed_backup`, to be compiled by its caller.
 
     Only what the policy can reach is imputed, and pairs with the same transitions are backed up
-    once. They are in groups, of which only the statistics are kept: memory does not grow with the
-    number of pairs.
+    once. They are in groups, of which only the statistics are kept: what is beside the values and
+    the distributions of the states does not grow with the number of pairs.
     """
-    returns = state_returns(mdp, policy, family.impute(at_actions(policy, values)))
+    returns = _returns_of_states(mdp, policy, family, values)
     atoms_a_pair = mdp.probs.shape[-1] * mdp.rewards.size * returns.size
 
-    def updated(some: Int[jax.Array, " some"]) -> Float[Array, "some K"]:
+    def updated(some: Int[jax.Array, " some"]) -> Float[jax.Array, "some K"]:
         states, actions = some // mdp.num_actions, some % mdp.num_actions
         backed_up = jax.vmap(functools.partial(backup_pair, mdp, returns))(states, actions)
-        return family.evaluate(backed_up)
+        return jnp.asarray(family.evaluate(backed_up))
 
     found = in_groups(updated, jnp.asarray(pairs.first), _ATOMS_AT_ONCE // atoms_a_pair)
-    return jnp.reshape(found[pairs.kind], values.shape)
+    all_distinct = len(pairs.first) == len(pairs.kind)
+    return jnp.reshape(found if all_distinct else found[pairs.kind], values.shape)
+
+
+def _returns_of_states(
+    mdp: MDP, policy: Policy, family: Statistics, values: Float[jax.Array, "S A K"]
+) -> Particles:
+    """The imputed returns of all states, [S, W * n]."""
+
+    taken = at_actions(policy, values)
+
+    def some(states: Int[jax.Array, " some"]) -> Particles:
+        shares = jnp.asarray(policy.probs)[states]
+        return _of_states(jnp.asarray(mdp.terminal)[states], shares, family.impute(taken[states]))
+
+    return in_groups(some, jnp.arange(mdp.num_states), _ROWS_AT_ONCE)
 
 
 def in_groups(
-    function: Callable[[Int[jax.Array, " some"]], Float[Array, "some K"]],
-    numbers: Int[jax.Array, " all"],
-    size: int,
-) -> Float[jax.Array, "all K"]:
+    function: Callable[[Int[jax.Array, " some"]], Rows], numbers: Int[jax.Array, " all"], size: int
+) -> Rows:
     """The rows that `function` finds for all numbers, worked out for `size` of them at a time."""
     if numbers.size <= size:
-        return jnp.asarray(function(numbers))
+        return function(numbers)
     groups = -(-numbers.size // max(1, size))
     filled = jnp.pad(numbers, (0, -numbers.size % groups), mode="edge").reshape(groups, -1)
-    rows: jax.Array = jax.lax.map(function, filled)
-    return rows.reshape(-1, rows.shape[-1])[: numbers.size]
+    found: Rows = jax.lax.map(function, filled)
+    rows: Rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[: numbers.size], found)
+    return rows
 
 
 _sweep = jax.jit(sweep)

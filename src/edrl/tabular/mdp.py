@@ -19,6 +19,8 @@ from edrl.tabular.reach import reached
 from edrl.tabular.rewards import PARTICLES, ContinuousRewards
 from edrl.tabular.table import SUM_TOLERANCE, Table, as_probabilities, dense_to_arrays, tabulate
 
+_ALIGNMENT = 64  # bytes
+
 
 class Options(TypedDict, total=False):
     """What every constructor of `MDP` takes by name; `MDP.from_arrays` explains each."""
@@ -95,9 +97,9 @@ class MDP(eqx.Module):
         if gamma == 1:
             _check_an_end_is_possible(table)
         return cls(
-            successors=table.successors,
-            probs=table.probs,
-            rewards=table.rewards,
+            successors=_aligned(table.successors),
+            probs=_aligned(table.probs),
+            rewards=jax.tree.map(_aligned, table.rewards),
             terminal=table.terminal,
             start=_as_start(start, table.terminal),
             gamma=gamma,
@@ -220,6 +222,21 @@ class MDP(eqx.Module):
             return jnp.asarray(reward)
         continuous = jax.tree.map(here, self.continuous)
         return jnp.where(continuous.kind == PARTICLES, reward, continuous.sample(key_continuous))
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The array where JAX reads it on the host as it is: from a multiple of 64 bytes on.
+
+    It would otherwise copy a large MDP each time it is passed to a compiled function.
+    """
+    if array.ctypes.data % _ALIGNMENT == 0:
+        return array
+    room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    there = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    there[...] = array
+    there.flags.writeable = array.flags.writeable
+    return there
 
 
 def _as_start(
