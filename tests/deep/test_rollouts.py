@@ -150,7 +150,7 @@ def test_a_run_in_an_environment_that_cannot_be_restored_goes_on(tmp_path: Path)
 def test_returns_of_several_lengths_are_learnt_from_replay(envs: int, tmp_path: Path) -> None:
     """Actions are random, so only traces that are cut give the returns of the best ones."""
     settings = {"envs": envs, "rollout": 0, "n_step": 3, "trace": 0.9, "cut_traces": True}
-    short = {"replay": 1_000, "learn_after": 100, "target_every": 25, "batch": 16, "steps": 1_200}
+    short = {"replay": 1_000, "learn_after": 100, "target_every": 25, "batch": 16, "steps": 2_000}
     config = Config(**{**PARALLEL, "update_every": 1, "size": 5, **settings, **short})
     for kind in ("delayed", "both"):
         run = train(config, tmp_path / kind, env=lambda kind=kind: Probe(kind))

@@ -5,7 +5,7 @@ right.
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import numpy as np
 
@@ -52,21 +52,23 @@ def check_index(argument: str, value: int, count: int) -> int:
 
 def check_number(
     argument: str,
-    value: float,
+    value: object,
     low: float = -math.inf,
     high: float = math.inf,
     *,
     open_low: bool = False,
 ) -> float:
     """A finite number in [low, high], or in (low, high] with `open_low`."""
+    number = cast("float", value)
     try:
-        inside = math.isfinite(value) and low <= value <= high and not (open_low and value == low)
+        inside = math.isfinite(number) and low <= number <= high
+        inside = inside and not (open_low and number == low)
     except (TypeError, OverflowError):  # no number at all, or a whole one beyond all floats
         inside = False
     if not inside:
         bracket = "(" if open_low else "["
         raise fail(argument, value, f"it must be a finite number in {bracket}{low:g}, {high:g}]")
-    return float(value)
+    return float(number)
 
 
 def check_directory(argument: str, path: Path) -> None:
