@@ -341,7 +341,7 @@ def read_config(run: Path) -> Config:
 
 _CLASSIC: dict[str, Any] = {
     "env": "CartPole-v1", "network": "mlp", "layer_norm": True, "steps": 200_000, "envs": 16,
-    "rollout": 32, "epochs": 4, "minibatches": 8, "trace": 0.9, "cut_traces": True,
+    "rollout": 32, "epochs": 2, "minibatches": 8, "trace": 0.97, "cut_traces": True,
     # Where every return is the same, gradients are noise. A smaller epsilon makes whole steps of it,
     # which unlearn what was learnt.
     "optimiser": "radam", "learning_rate": 1e-3, "schedule": "linear", "adam_epsilon": 1e-4,

@@ -29,7 +29,7 @@ from edrl.study.plan import Planned
 from edrl.study.progress import finished, steps_done
 from edrl.study.timing import timing_of
 
-_SECONDS = 1.0  # of measuring a speed, after compilation
+_SECONDS = 0.5  # of measuring a speed, after compilation
 _SPEED = "steps a second: "  # begins the line on which the speed of an agent is printed
 _PROCESS = 0.8e9  # bytes of a process without its replay memory: Python, JAX, compiled programs
 _OTHER_FIELDS = 10  # bytes of a transition in replay memory besides its frame
