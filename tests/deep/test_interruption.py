@@ -30,7 +30,9 @@ def test_ctrl_c_is_answered_and_a_second_one_ends_a_run_that_hangs(
         try:
             assert process.stdout.readline() == "hangs\n"
             process.send_signal(signal.SIGINT)
-            assert "saves after this step. Ctrl-C again ends it" in process.stderr.readline()
+            # XLA may have said something of its own before.
+            answer = "saves after this step. Ctrl-C again ends it"
+            assert any(answer in line for line in process.stderr)
             time.sleep(2 * interruption._TOGETHER)
             process.send_signal(second)
             assert process.wait(timeout=60) == 128 + second
