@@ -176,7 +176,8 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name; objects, which would need pickle, are refused."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # NumPy would leave a file open that it opened itself, where its content is damaged.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             found = dict(file)
     except Exception as error:  # of whatever kind: zipfile's, zlib's, NumPy's, no memory
         why = f"{path.name} holds no arrays that can be read ({type(error).__name__}: {error})"
