@@ -104,7 +104,8 @@ def test_no_damage_gives_a_traceback(data: st.DataObject, sound: Path, tmp_path:
     TRIED[reader, status] += 1
     assert status in (0, 2), (file, name, printed)
     assert printed, (file, name)
-    assert "nan" not in printed.split(), (file, name, printed)
+    if name != "not a number":  # which words may then repeat
+        assert "nan" not in printed.split(), (file, name, printed)
 
 
 @pytest.mark.parametrize(

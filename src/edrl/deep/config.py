@@ -299,8 +299,8 @@ class Config:
         return cls.from_entries(json.loads(text))
 
     @classmethod
-    def from_entries(cls, entries: Mapping[str, Any]) -> "Config":
-        """The config whose settings JSON has held: lists are tuples."""
+    def from_entries(cls, entries: Any) -> "Config":
+        """The config whose settings JSON has held, whatever that is: lists are tuples."""
         check_entries(entries)
         lists = {name: tuple(entry) for name, entry in entries.items() if isinstance(entry, list)}
         changed = lists.get("changed", ())
