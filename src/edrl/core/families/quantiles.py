@@ -150,8 +150,7 @@ class HuberQuantiles(LevelStatistics):
         middle = mu.size // 2
         origin = mu.atoms[..., middle : middle + 1]  # digits of kappa must not be lost to an offset
         atoms, kappa = jnp.asarray(mu.atoms) - origin, self.kappa
-        shifted = (atoms, atoms - kappa, atoms + kappa)
-        knots, source = merged_rows([jnp.asarray(x) for x in shifted])
+        knots, source = merged_rows([atoms, atoms - kappa, atoms + kappa])
         gaps, start = jnp.diff(knots, axis=-1), jnp.zeros_like(atoms[..., :1])
         levels = jnp.concatenate([start, jnp.cumsum(mu.probs, axis=-1)], axis=-1)
 
