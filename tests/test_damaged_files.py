@@ -224,3 +224,15 @@ def test_an_older_checkpoint_that_is_damaged_does_not_keep_a_run_from_saving(cop
     before = set((run / "replay").iterdir())
     checkpoint.save(run, checkpoint.load(checkpoint.found(run)[0]))
     assert set((run / "replay").iterdir()) == before
+
+
+def test_state_of_another_type_is_not_believed(copy: Path) -> None:
+    """Whether an episode is running is a flag: zeros of another type are no flag that is false."""
+    newest = checkpoint.found(copy / RUN)[0]
+    arrays = checkpoint.load(newest).arrays
+    name = "actors/environments/0/running"
+    changed = {**arrays, name: np.zeros(arrays[name].shape, np.float16)}
+    damage._save(newest / "arrays.npz", changed)
+    status, printed = read(copy, "resume")
+    assert status == 2
+    assert f"{name} is float16, not bool" in printed

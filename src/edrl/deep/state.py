@@ -117,11 +117,7 @@ def from_arrays(tree: Tree, arrays: Arrays, where: str = "the checkpoint") -> Tr
     def loaded(path: tuple[jax.tree_util.KeyEntry, ...], leaf: Leaf) -> object:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         if isinstance(leaf, Stateful):
-            try:
-                leaf.load(_below(arrays, f"{name}/"))
-            except (KeyError, TypeError, IndexError, AttributeError) as error:
-                why = f"{name} cannot be loaded ({type(error).__name__}: {error})"
-                raise CheckpointError(f"{other}: {why}") from error
+            _load(leaf, name, _below(arrays, f"{name}/"), other)
             return leaf
         if name not in arrays:
             raise CheckpointError(f"{other}: it has no {name}")
@@ -129,6 +125,21 @@ def from_arrays(tree: Tree, arrays: Arrays, where: str = "the checkpoint") -> Tr
 
     found: Tree = jax.tree_util.tree_map_with_path(loaded, tree)
     return found
+
+
+def _load(leaf: Stateful, name: str, arrays: Arrays, other: str) -> None:
+    """Load an object in place; `other` says that the arrays are not those of such an object."""
+    try:
+        leaf.load(arrays)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        why = f"{name} cannot be loaded ({type(error).__name__}: {error})"
+        raise CheckpointError(f"{other}: {why}") from error
+    # Objects convert what they load (`bool(state["running"])`) and so believe another kind of
+    # number; what they would save now tells which kind is theirs.
+    for part, own in leaf.save().items():
+        if part in arrays and arrays[part].dtype.kind != own.dtype.kind:
+            expected = f"{name}/{part} is {arrays[part].dtype}, not {own.dtype}"
+            raise CheckpointError(f"{other}: {expected}")
 
 
 def _below(arrays: Arrays, prefix: str) -> Arrays:
