@@ -121,7 +121,7 @@ def place_atoms(curve: Curve, side: jax.Array, rule: Rule) -> tuple[jax.Array, j
         atoms, probs = _interleaved(pairs), _interleaved(shares)
     else:
         probs = jnp.concatenate([mass_left, from_left + from_right, mass_right], axis=-1)
-    probs = probs / jnp.sum(probs, axis=-1, keepdims=True)
+    # The shares add up to the jumps, and the jumps from 0 to 1: only rounding is left of the mean.
     return atoms - jnp.sum(probs * atoms, axis=-1, keepdims=True), probs
 
 
