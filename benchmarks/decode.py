@@ -22,9 +22,13 @@ from edrl.core.metrics import wasserstein
 
 HIGH = 20.0
 """The support is [0, 20], as that of the rewards in microlitres."""
-CELLS, DATASETS = 36, 6
-_SEED = 2027
+CELLS, DATASETS = 36, 12
+_SEED = 2032
 """Of data sets that were not looked at before the ridge and everything else was fixed."""
+LIGHT = 0.4
+"""The smoothness that was expected to have both, on average over all data sets: at least as little
+loss as random restarts, and no larger a distance. It was chosen on 144 data sets of other seeds.
+"""
 TIMED = ("rewards, utility", "rewards")
 ROUNDS = 2
 ATOMS, STARTS, EPOCHS = 100, 1000, 10
@@ -32,6 +36,7 @@ NOISES = {"small": (0.01, 0.01), "medium": (0.03, 0.03), "large": (0.08, 0.06)}
 """Typical standard deviations of a value, beside the range of all values, and of a tau."""
 METHODS = {
     "decode": "edrl.decode",
+    "light": f"edrl.decode, smoothness={LIGHT}",
     "least": "edrl.decode, smoothness=0",
     "restarts": "random restarts",
     "robust": "robust imputation",
@@ -153,6 +158,7 @@ def _dataset(truth: Particles, noise: str, number: int) -> dict[str, float]:
     again = decode(*cells, support=support, resamples=0).distribution
     results = {
         "decode": decoded.distribution,
+        "light": decode(*cells, support=support, smoothness=LIGHT, resamples=0).distribution,
         "least": decode(*cells, support=support, smoothness=0, resamples=0).distribution,
         "restarts": random_restarts(cells, 0, gradient=True),
         "robust": robust_expectiles(*cells, support=support),
@@ -224,7 +230,9 @@ def decode_table(results: dict[str, Any]) -> str:
         "|---|" + "---|" * (len(METHODS) + 1),
     ]
     rows = [(noise, truth, cell) for noise in quality for truth, cell in quality[noise].items()]
-    rows += [(noise, "**mean**", mean_of(cells)) for noise, cells in quality.items()]
+    means = {noise: mean_of(cells) for noise, cells in quality.items()}
+    rows += [(noise, "**mean**", mean) for noise, mean in means.items()]
+    rows.append(("**all**", "**mean**", mean_of(means)))
     for noise, truth, cell in rows:
         entries = [f"{cell[f'{name} loss']:.2f}, {cell[f'{name} W1']:.2f}" for name in METHODS]
         entries.append(f"{cell['truth loss']:.2f}, 0")

@@ -236,3 +236,17 @@ def test_state_of_another_type_is_not_believed(copy: Path) -> None:
     status, printed = read(copy, "resume")
     assert status == 2
     assert f"{name} is float16, not bool" in printed
+
+
+@pytest.mark.parametrize("place", ["calibration", "settings"])
+def test_a_number_that_no_float_holds_is_named(place: str, copy: Path) -> None:
+    file = copy / "report" / "runs.json"
+    content = json.loads(file.read_text())
+    if place == "calibration":
+        content["runs"][0]["calibration"]["within"][0] = 10**400
+    else:
+        content["planned"][0]["settings"]["gamma"] = 10**400
+    file.write_text(json.dumps(content))
+    status, printed = read(copy, "report again")
+    assert status == 2
+    assert f"{file} cannot be read: {place} is " in printed

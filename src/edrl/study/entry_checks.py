@@ -10,6 +10,7 @@ from edrl.deep.provenance import check_provenance
 from edrl.study.training_scores import TRAINING
 
 _MOST_STEPS = 10**15
+_LARGE = 1e300  # JSON has whole numbers of any length, and a float none so large
 
 
 def check_run_entry(entry: Any) -> None:
@@ -112,11 +113,11 @@ def _are_texts(values: list[Any]) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, float) or (type(value) is int and abs(value) < _LARGE)
 
 
 def _is_finite(value: Any) -> bool:
-    return _is_number(value) and abs(value) < 1e300 and math.isfinite(value)
+    return _is_number(value) and abs(value) < _LARGE and math.isfinite(value)
 
 
 def _is_count(value: Any) -> bool:
@@ -126,4 +127,4 @@ def _is_count(value: Any) -> bool:
 def _is_plain(value: object) -> bool:
     if isinstance(value, list):
         return all(map(_is_number, value))
-    return value is None or isinstance(value, str | int | float | bool)
+    return value is None or isinstance(value, str | bool) or _is_number(value)
