@@ -7,6 +7,7 @@ writes the tables of docs/results/NAME.md between its marks, without paths of ru
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edrl.report.study_figures import label
-from edrl.study.runs import RUNS, read_runs
+from edrl.study.runs import RUNS, RunResult, read_runs
 from edrl.study.search import best, means
 from edrl.study.tables import Table, read_csv, select, write_csv
 
@@ -37,6 +38,8 @@ def block(name: str) -> str:
         parts.append(_calibration(read_csv(RESULTS / name / "calibration.csv")))
     if (RESULTS / name / "search.csv").exists():
         parts.append(_search(read_csv(RESULTS / name / "search.csv")))
+    if (RESULTS / name / RUNS).exists():
+        parts += _seed_by_seed(read_runs(RESULTS / name / RUNS)[0])
     return f"{BEGIN}\n\n" + "\n".join(parts) + f"\n{END}"
 
 
@@ -183,6 +186,35 @@ def _calibration(rows: Table) -> str:
         " was expected, median over seeds (least to most)"
     )
     return f"{text}:\n\n{_markdown(['', *agents], lines)}"
+
+
+def _seed_by_seed(runs: Sequence[RunResult]) -> list[str]:
+    """What every run came to at its very last evaluation, if that looked at distributions."""
+    known = [run for run in runs if run.finished and run.calibration["step"]]
+    rows: dict[tuple[str, str], list[RunResult]] = {}
+    for run in sorted(known, key=lambda run: run.config.seed):
+        rows.setdefault((run.agent, run.env), []).append(run)
+    if not rows:
+        return []
+    head = ["", "", "score", "expected/got", "spread/scatter", "within"]
+    lines = []
+    for (agent, env), found in rows.items():
+        columns = zip(*map(_last_evaluation, found), strict=True)
+        cells = ["–" if set(column) == {"–"} else ", ".join(column) for column in columns]
+        lines.append([agent, label(env), *cells])
+    text = "The last evaluation alone. Agents of a mean alone have no spread"
+    return [f"## Seed by seed\n\n{text}:\n\n{_markdown(head, lines)}"]
+
+
+def _last_evaluation(run: RunResult) -> tuple[str, str, str, str]:
+    """The score of a run, how much of its returns it expects and how well it knows their spread."""
+    last = {name: rows[-1] for name, rows in run.calibration.items()}
+    expected = f"{last['expected'] / last['got']:.2f}" if last["got"] else "–"
+    score = f"{run.scores[-1]:.3g}"
+    if not last["spread"]:
+        return score, expected, "–", "–"
+    spread = f"{last['spread'] / last['scatter']:.2f}" if last["scatter"] else "–"
+    return score, expected, spread, f"{100 * last['within']:.0f} %"
 
 
 def _median(numbers: Any, form: str) -> str:
