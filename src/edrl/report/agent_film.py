@@ -113,7 +113,7 @@ def picture(
     atoms, probs = np.asarray(ordered.atoms), np.asarray(ordered.probs)
     means = (atoms * probs).sum(-1)
     with style.applied():
-        figure, axes = style.axes(1, 1, width=4.2, height=3.2)
+        figure, axes = style.axes(1, 1, width=4.9, height=3.2)
         for number, name in enumerate(names):
             colour, chosen = ACTION_COLOURS[number % len(ACTION_COLOURS)], number == action
             width = 2.6 if chosen else 1.0
@@ -126,7 +126,8 @@ def picture(
             title=f"score {score:g}\nthick: {names[action]} is chosen, expects {means[action]:.3g}",
         )
         axes.title.set_fontsize(9)
-        axes.legend(fontsize=7, loc="upper left")
+        # Beside the axes: within them, lines run through the names in one picture or another.
+        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         plot = _pixels(figure)
     scale = max(1, _HEIGHT // game.shape[0])
     shown = np.kron(game, np.ones((scale, scale, 1), np.uint8)) if scale > 1 else game
