@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
 from edrl import __version__
 from edrl.compilations import cache_compilations_of_command
+from edrl.named_modules import find_named_modules_in
 
 COMMANDS = {
     "reproduce": "Run the paper's experiments, judge every claim, and write a page to read.",
@@ -55,7 +57,7 @@ def _command(arguments: list[str]) -> Callable[[], int]:
     if name not in COMMANDS:
         _help(arguments)
     cache_compilations_of_command()
-    sys.path.append(os.getcwd())  # MODULE:NAME may lie in the directory where the command is given
+    find_named_modules_in(Path.cwd())  # where MODULE:NAME may lie
     if name == "train":  # what its flags are by default depends on two of them
         from edrl.cli.train import Train, train_by_default
 
