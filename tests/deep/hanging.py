@@ -1,6 +1,7 @@
 """What hangs in compiled code, where Python's signal handlers never run.
 
-`python hanging.py train RUN` trains, `python hanging.py evaluate RUN` is the command.
+`python hanging.py train RUN` trains, `python hanging.py evaluate RUN` is the command. With a third
+argument what hangs keeps the GIL.
 """
 
 import ctypes
@@ -14,10 +15,12 @@ from edrl import cli
 from edrl.cli import evaluate, play
 from edrl.deep import Config, train
 
+_C = ctypes.PyDLL if len(sys.argv) == 4 else ctypes.CDLL
+
 
 def hang(*given: Any, **named: Any) -> Any:
     """Lock a lock of C twice, and never come back."""
-    mutex, c = ctypes.create_string_buffer(128), ctypes.CDLL(None)
+    mutex, c = ctypes.create_string_buffer(128), _C(None)
     c.pthread_mutex_lock(mutex)
     print("hangs", flush=True)
     c.pthread_mutex_lock(mutex)
@@ -45,4 +48,4 @@ def main(command: str, run: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:3])

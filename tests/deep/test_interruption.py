@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.deep import hanging
 
 from edrl import cli
 from edrl.cli.decode import Decode
-from edrl.deep import checkpoint, interruption, preset, train
+from edrl.deep import checkpoint, interruption, last_resort, preset, train
 from edrl.deep.environments import Step
 from edrl.deep.environments.gym import Gymnasium
 from edrl.deep.interruption import until_interrupted
@@ -35,7 +36,7 @@ def _ended_by(second: int, command: str, run: Path, answer: str) -> str:
             process.send_signal(signal.SIGINT)
             # XLA may have said something of its own before.
             assert any(answer in line for line in process.stderr)
-            time.sleep(2 * interruption._TOGETHER)
+            time.sleep(2 * last_resort.TOGETHER)
             process.send_signal(second)
             assert process.wait(timeout=60) == 128 + second
             return process.stderr.read()
@@ -50,6 +51,62 @@ def test_ctrl_c_is_answered_and_a_second_one_ends_a_run_that_hangs(
     out, answer = tmp_path / "run", "saves after this step. Ctrl-C again ends it"
     assert "the checkpoint is safe" in _ended_by(second, "train", out, answer)
     assert checkpoint.load(checkpoint.found(out)[0]).step == 0
+
+
+@contextlib.contextmanager
+def _keeping_the_gil(command: str, run: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command in which no thread of Python's runs any more."""
+    line = [sys.executable, str(hanging.__file__), command, str(run), "gil"]
+    with subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "hangs\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_ctrl_c_ends_what_keeps_the_gil(run: Path) -> None:
+    with _keeping_the_gil("evaluate", run) as process:
+        until = time.monotonic() + 60
+        # Two may not do: what watches over the process could have begun only now.
+        while process.poll() is None and time.monotonic() < until:
+            process.send_signal(signal.SIGINT)
+            time.sleep(2 * last_resort.TOGETHER)
+        assert process.returncode == -signal.SIGKILL
+        assert process.stderr is not None
+        assert "Ended at once." in process.stderr.read()
+
+
+def test_what_watches_over_a_process_ends_with_it(run: Path) -> None:
+    with _keeping_the_gil("evaluate", run) as process:
+        process.kill()
+        process.communicate(timeout=30)  # until nobody has its standard error open
+
+
+def test_signals_are_noticed_without_what_watches_over_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody may end it, and there may be no room for one more process."""
+    watcher, begun = interruption._watcher, []
+
+    def killed(signals: int, work: interruption._Work) -> "subprocess.Popen[bytes] | None":
+        begun.append(watcher(signals, work))
+        begun[0].kill()
+        begun[0].wait()
+        return begun[0]
+
+    monkeypatch.setattr(interruption, "_watcher", killed)
+    monkeypatch.setattr(interruption, "_end", lambda number, _: ended.append(number))
+    ended: list[int] = []
+    with until_interrupted():
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(2 * last_resort.TOGETHER)
+    assert "saves after this step" in capsys.readouterr().err
+    assert ended == [signal.SIGINT]
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +221,7 @@ def test_other_commands_are_interrupted_as_ever(
 def _ends(monkeypatch: pytest.MonkeyPatch, pause: float, *numbers: int) -> list[int]:
     """The signals that end the process, of some that come one after the other."""
     ended: list[int] = []
+    monkeypatch.setattr(interruption, "_watcher", lambda *_: None)  # it would end this process
     monkeypatch.setattr(interruption, "_end", lambda number, _: ended.append(number))
     with until_interrupted() as interrupted:
         assert interrupted() == 0

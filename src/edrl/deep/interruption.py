@@ -3,13 +3,14 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-_TOGETHER = 0.2  # seconds: a launcher may pass a Ctrl-C on that the terminal has sent already
+from edrl.deep import last_resort
+
 _SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
 
 
@@ -52,8 +53,7 @@ def stopped_by_ctrl_c() -> Iterator[Callable[[], None]]:
 def until_interrupted(work: _Work = TRAINING) -> Iterator[Callable[[], int]]:
     """Notice signals between two steps; yields what tells the first one that came, or 0.
 
-    A second one ends the process at once, even if the environment hangs. The second of two SIGTERM
-    does not: systems repeat them, and send SIGKILL to what does not end.
+    A second one ends the process at once, even if the environment hangs.
     """
     noticed: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -79,35 +79,64 @@ def _answered_at_once(work: _Work) -> Iterator[None]:
     reading, writing = os.pipe()
     if sys.platform != "win32":  # where signals come from a thread, which may wait
         os.set_blocking(writing, False)
-    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    thread = threading.Thread(target=_answer, args=(reading, work), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(writing)  # which ends the thread
-        thread.join()
-        os.close(reading)
+    watcher = _watcher(reading, work)
+    with watcher or contextlib.nullcontext():
+        passed = [watcher.stdout.fileno()] if watcher and watcher.stdout else []
+        # Straight, too: somebody may end the watcher.
+        thread = threading.Thread(target=_answer, args=([*passed, reading], work), daemon=True)
+        thread.start()
+        before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            os.write(writing, last_resort.END)  # closing is not enough: a fork may have it open
+            thread.join()
+    os.close(writing)
+    os.close(reading)
 
 
-def _answer(signals: int, work: _Work) -> None:
+def _watcher(signals: int, work: _Work) -> "subprocess.Popen[bytes] | None":
+    """A process through which signals pass, for environments that let no thread answer them."""
+    if sys.platform == "win32" or not sys.executable or hasattr(sys, "frozen"):
+        return None  # there is no such thing, or there is no Python to run it
+    numbers = [str(int(number)) for number in work.signals]
+    script = [sys.executable, "-I", "-S", last_resort.__file__]
+    with contextlib.suppress(OSError):  # one more process may be one too many
+        return subprocess.Popen(
+            [*script, str(os.getpid()), _last_words(work), *numbers],
+            stdin=signals,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # a terminal's Ctrl-C is not its own
+        )
+    return None
+
+
+def _answer(pipes: list[int], work: _Work) -> None:
     """Say what happens at the first signal, and end the process at the second."""
-    first, since = 0, 0.0
-    while received := os.read(signals, 1):
-        number = received[0]
-        if number not in work.signals:
-            continue
-        if not first:
-            first, since = number, time.monotonic()
-            print(work.stopping, file=sys.stderr, flush=True)
-        elif signal.SIGINT in (first, number) and time.monotonic() > since + _TOGETHER:
-            _end(number, work.ended)
+    last_resort.answer(
+        (number for number in _received(pipes) if number in work.signals),
+        first=lambda: print(work.stopping, file=sys.stderr, flush=True),
+        second=lambda number: _end(number, _last_words(work)),
+    )
+
+
+def _received(pipes: list[int]) -> Iterator[int]:
+    """What comes through the first pipe, and if that breaks, through the next."""
+    for pipe in pipes:
+        while received := os.read(pipe, 1):
+            if received == last_resort.END:
+                return
+            yield received[0]
+
+
+def _last_words(work: _Work) -> str:
+    cursor = _SHOW_CURSOR if os.isatty(2) else ""
+    return f"{cursor}\n{work.ended}\n"
 
 
 def _end(number: int, text: str) -> None:
     """End the process whatever its other threads do, and whatever locks they hold."""
-    cursor = _SHOW_CURSOR if os.isatty(2) else ""
     with contextlib.suppress(OSError):
-        os.write(2, f"{cursor}\n{text}\n".encode())
+        os.write(2, text.encode())
     os._exit(128 + number)
