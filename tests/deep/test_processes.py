@@ -3,8 +3,11 @@
 import functools
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -74,3 +77,31 @@ def test_scipy_over_processes_gives_the_same():
         alone = imputation(family, values[0])
     np.testing.assert_array_equal(compiled.atoms, expected[0])
     np.testing.assert_array_equal(alone.atoms, expected[0][0])
+
+
+SCRIPT = """
+import os
+from pathlib import Path
+
+import numpy as np
+
+from edrl.deep.processes import OverProcesses
+from edrl.paper.workers import worker_pool
+
+if __name__ == "__main__":
+    print(OverProcesses(1)(len, np.ones((4, 2))))
+    with worker_pool(1, print, Path("cache")) as submit:
+        print(submit(os.getenv, "PYTHONSAFEPATH", "as ever").result())
+    assert "PYTHONSAFEPATH" not in os.environ
+"""
+
+
+def test_no_process_imports_what_lies_in_the_current_directory(tmp_path: Path) -> None:
+    """Where a file may have the name of a module that Python needs to start it."""
+    script, here = tmp_path / "script.py", tmp_path / "here"
+    script.write_text(SCRIPT)
+    here.mkdir()
+    (here / "pickle.py").write_text("open('imported', 'w')\n")
+    ended = subprocess.run([sys.executable, script], cwd=here, capture_output=True, text=True)
+    assert ended.stdout == "[4]\nas ever\n", ended.stderr
+    assert not (here / "imported").exists()

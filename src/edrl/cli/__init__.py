@@ -3,16 +3,18 @@
 import importlib
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union
-
-import tyro
 
 from edrl import __version__
 from edrl.compilations import cache_compilations_of_command
+from edrl.named_modules import find_named_modules_in
 
 COMMANDS = {
     "reproduce": "Run the paper's experiments, judge every claim, and write a page to read.",
@@ -30,6 +32,7 @@ COMMANDS = {
 }
 """All commands, and what each does: the first line of its own help."""
 
+_NOTICE_CTRL_C = ("train", "evaluate", "play")  # themselves, once they have begun to play
 _ABOUT = (
     "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
 )
@@ -43,10 +46,39 @@ def main() -> None:
             print(f"edrl {__version__}")
             return
         try:
-            sys.exit(_command(sys.argv[1:])())
+            sys.exit(_status(sys.argv[1:]))
         except KeyboardInterrupt:  # commands that have something to save do so themselves
             print("Interrupted.", file=sys.stderr)
             sys.exit(130)
+
+
+def _status(arguments: list[str]) -> int:
+    """Carry out the command that was given, and return its exit status.
+
+    While it begins, Ctrl-C ends the process without a word: nothing is there that could be lost. A
+    KeyboardInterrupt might be: what is raised in a callback of XLA's, nobody hears of.
+    """
+    with _on_ctrl_c(signal.SIG_DFL):
+        command = _command(arguments)
+        if arguments[0] in _NOTICE_CTRL_C:
+            return command()
+        with _on_ctrl_c(signal.default_int_handler):
+            return command()
+
+
+@contextmanager
+def _on_ctrl_c(answer: signal.Handlers | Callable[..., object]) -> Iterator[None]:
+    """Answer Ctrl-C in a way, unless it is ignored, as in what a shell starts in the background."""
+    before = signal.getsignal(signal.SIGINT)
+    mine = threading.current_thread() is threading.main_thread()
+    if not mine or before in (signal.SIG_IGN, None):
+        yield
+        return
+    signal.signal(signal.SIGINT, answer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _command(arguments: list[str]) -> Callable[[], int]:
@@ -54,8 +86,10 @@ def _command(arguments: list[str]) -> Callable[[], int]:
     name = arguments[0] if arguments else ""
     if name not in COMMANDS:
         _help(arguments)
+    import tyro  # here: what is imported before `main`, Ctrl-C ends with a traceback
+
     cache_compilations_of_command()
-    sys.path.append(os.getcwd())  # MODULE:NAME may lie in the directory where the command is given
+    find_named_modules_in(Path.cwd())  # where MODULE:NAME may lie
     if name == "train":  # what its flags are by default depends on two of them
         from edrl.cli.train import Train, train_by_default
 
@@ -80,6 +114,8 @@ class _Command:
 
 def _help(arguments: list[str]) -> NoReturn:
     """Show all commands, or say that there is no such command."""
+    import tyro
+
     listed = [
         Annotated[_Command, tyro.conf.subcommand(name, description=summary)]
         for name, summary in COMMANDS.items()

@@ -21,6 +21,7 @@ from rich.text import Text
 from edrl.core.check import check_count
 from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
+from edrl.deep.interruption import stopped_by_ctrl_c
 from edrl.deep.play import Moment, Played, play
 from edrl.deep.trained import Trained, load
 
@@ -82,9 +83,10 @@ class Evaluate:
         """Play under a bar; returns whether it was stopped."""
         environment = loaded.source.with_seed(self.seed)
         policy, epsilon = loaded.policy(self.seed), loaded.config.evaluate_epsilon
-        with episodes_bar(self.episodes) as show:
+        with stopped_by_ctrl_c() as check, episodes_bar(self.episodes) as show:
 
             def watch(moment: Moment) -> None:
+                check()
                 returns.watch(moment)
                 show(moment)
 

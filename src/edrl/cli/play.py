@@ -10,6 +10,7 @@ from rich.text import Text
 
 from edrl.core.check import check_count
 from edrl.deep import checkpoint
+from edrl.deep.interruption import stopped_by_ctrl_c
 from edrl.deep.trained import load
 from edrl.report.agent_film import film_episode
 from edrl.report.film import check_film
@@ -53,9 +54,11 @@ class Play:
             check_count("steps", self.steps, 1)
             check_count("every", self.every, 1)
             loaded = load(self.run, older=self.older, trust=self.trust, best=self.best)
-            steps, score = film_episode(
-                loaded, self.video, steps=self.steps, every=self.every, seed=self.seed, bar=True
-            )
+            with stopped_by_ctrl_c() as check:
+                steps, score = film_episode(
+                    loaded, self.video, steps=self.steps, every=self.every, seed=self.seed,
+                    bar=True, check=check,
+                )  # fmt: skip
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2

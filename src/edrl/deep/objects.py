@@ -1,10 +1,10 @@
 """Objects by name: what a user passes on the command line as MODULE:NAME."""
 
-import importlib
 from collections.abc import Iterable
 from typing import Any
 
 from edrl.core.check import fail
+from edrl.named_modules import import_named
 
 
 def is_object_name(name: str) -> bool:
@@ -19,7 +19,7 @@ def load_object(argument: str, name: str) -> Any:
         raise fail(argument, name, "it must have the form MODULE:NAME")
     module, _, attribute = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(import_named(module), attribute)
     except (ImportError, AttributeError) as error:
         right = f"{error}; it must be MODULE:NAME of a module that can be imported from here"
         raise fail(argument, name, right) from error

@@ -1,11 +1,12 @@
 """Processes that work for this one and end with it."""
 
+import contextlib
 import functools
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from edrl.core.check import check_count
 
 T = TypeVar("T")
 
+_SAFE_PATH = "PYTHONSAFEPATH"  # the environment variable that does what Python's flag -P does
+_OURS = "edrl"  # its value, which may be any
 _GRACE = 30.0  # seconds that a worker stays after it has been told to end
 
 
@@ -36,11 +39,37 @@ class OverProcesses:
     def __call__(self, function: Callable[[np.ndarray], T], rows: np.ndarray) -> list[T]:
         """What the function returns for each part of the rows."""
         try:
-            return list(_pool(self.processes).map(function, np.array_split(rows, self.processes)))
+            with starting_processes():
+                found = _pool(self.processes).map(function, np.array_split(rows, self.processes))
+            return list(found)
         except BrokenProcessPool as error:
             _pool.cache_clear()
             advice = "they import the script that starts them: is its work under `if __name__ == '__main__':`?"
             raise RuntimeError(f"the processes have ended; {advice}") from error
+
+
+@contextlib.contextmanager
+def starting_processes() -> Iterator[None]:
+    """Processes of multiprocessing that start here import nothing from the current directory first.
+
+    Python would look there until it is told this process's own path: a file called pickle.py that
+    lies beside somebody's run would be run.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = before or _OURS
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+def processes_start_as_ever() -> None:
+    """In a process that was started so: what it starts itself is not."""
+    if os.environ.get(_SAFE_PATH) == _OURS:
+        del os.environ[_SAFE_PATH]
 
 
 def end_with_parent() -> None:
@@ -65,6 +94,7 @@ def _begin_worker() -> None:
     """Ctrl-C is the parent's to handle; should it be killed, the worker must not stay."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: _end_later())
+    processes_start_as_ever()
     end_with_parent()
 
 

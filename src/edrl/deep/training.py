@@ -88,14 +88,14 @@ def lengthened(config: Config, steps: int | None) -> Config:
 
 def begin(run: Run) -> Run:
     """Train a run from its beginning."""
-    with _full_disk_explained(run.out):
+    with _full_disk_explained(run.out), until_interrupted() as run.interrupted:
         run.begin()
         return _to_the_end(run)
 
 
 def go_on(run: Run, *, older: bool = False) -> Run:
     """Train a run from its last checkpoint, or if that is damaged and `older` from one before."""
-    with _full_disk_explained(run.out):
+    with _full_disk_explained(run.out), until_interrupted() as run.interrupted:
         _load(run, older)
         if not run.finished:
             run.note_resumption()
@@ -128,17 +128,15 @@ def _load(run: Run, older: bool) -> None:
 
 
 def _to_the_end(run: Run) -> Run:
-    with until_interrupted() as interrupted:
-        run.interrupted = interrupted
-        run.tell("on_begin")
-        try:
-            while not run.finished:
-                if not run.evaluation_due:
-                    with run.saved_if_it_fails():
-                        run.advance()
-                run.tell("on_step")
-                if interrupted() and not run.finished:
-                    raise KeyboardInterrupt(interrupted())
-        finally:
-            run.tell("on_end")
+    run.tell("on_begin")
+    try:
+        while not run.finished:
+            if run.interrupted():
+                raise KeyboardInterrupt(run.interrupted())
+            if not run.evaluation_due:
+                with run.saved_if_it_fails():
+                    run.advance()
+            run.tell("on_step")
+    finally:
+        run.tell("on_end")
     return run

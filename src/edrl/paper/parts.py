@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from edrl.core.check import fail
+from edrl.named_modules import find_named_modules_in, open_named_modules
 from edrl.paper import EXPERIMENTS
 from edrl.paper.experiment import Experiment
 
@@ -39,8 +40,8 @@ def _load(file: Path) -> Experiment:
     """Run a user's file, and return what it defines."""
     if not file.is_file():
         raise fail("part", str(file), "there is no such file")
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # what lies beside it can be imported
+    find_named_modules_in(file.parent)  # what lies beside it can be imported
+    open_named_modules()
     try:
         module = _imported(file)
     except Exception as error:

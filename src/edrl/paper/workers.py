@@ -12,7 +12,11 @@ from typing import Any
 
 import jax
 
-from edrl.deep.processes import end_with_parent
+from edrl.deep.processes import (
+    end_with_parent,
+    processes_start_as_ever,
+    starting_processes,
+)
 
 Listener = Callable[[str, float, str], None]
 """listener(name, fraction done, note)."""
@@ -31,13 +35,19 @@ def worker_pool(
     they compile through `cache`, with later runs too.
     """
     context = multiprocessing.get_context("spawn")
-    messages = context.Queue()
+    with starting_processes():
+        messages = context.Queue()
     news = threading.Thread(target=_pass_on, args=(messages, listen), daemon=True)
     news.start()
     threads = max(1, (os.cpu_count() or 1) // max(1, workers))
     pool = ProcessPoolExecutor(max(1, workers), context, _begin, (messages, cache, threads))
+
+    def submit(function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        with starting_processes():  # there may be too few yet
+            return pool.submit(function, *arguments)
+
     try:
-        yield pool.submit
+        yield submit
     finally:
         # After an exception, Ctrl-C above all, nothing that waits is begun any more.
         pool.shutdown(cancel_futures=True)
@@ -75,6 +85,7 @@ def _begin(messages: Any, cache: Path, threads: int) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends an idle worker
     end_with_parent()
+    processes_start_as_ever()
 
 
 def _pass_on(messages: Any, listen: Listener) -> None:

@@ -1,7 +1,7 @@
 """A film of an agent at play: the game, and beside it the live return distribution of each action."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +28,14 @@ _HEIGHT = 320  # pixels of a picture
 
 
 def film_episode(
-    trained: Trained, video: Path, *, seed: int, steps: int = 300, every: int = 2, bar: bool = False
+    trained: Trained,
+    video: Path,
+    *,
+    seed: int,
+    steps: int = 300,
+    every: int = 2,
+    bar: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[int, float]:
     """Play an episode and write the film; returns the number of steps, and the score.
 
@@ -38,15 +45,19 @@ def film_episode(
         steps: how many steps are played at most.
         every: how many steps lie between two pictures.
         bar: whether a bar in the terminal shows how much is drawn.
+        check: is called before each step and each picture, and may raise, to break it off.
     """
     # No window is opened, no sound is played, and pygame does not greet anybody.
     for name, value in _SILENT.items():
         os.environ.setdefault(name, value)
     environment = trained.source.with_seed(seed)
-    shots, step, score = _played(trained, environment, seed, steps, every)
+    shots, step, score = _played(trained, environment, seed, steps, every, check)
     names, ends = environment.action_names, return_axis([shot.returns for shot in shots])
     drawn = _under_a_bar(shots) if bar else shots
-    pictures = [picture(*shot, names=names, ends=ends) for shot in drawn]
+    pictures = []
+    for shot in drawn:
+        check()
+        pictures.append(picture(*shot, names=names, ends=ends))
     write_film(video, pictures, every / steps_per_second(environment))
     return step, score
 
@@ -61,7 +72,12 @@ class Shot(NamedTuple):
 
 
 def _played(
-    trained: Trained, environment: Environment, seed: int, steps: int, every: int
+    trained: Trained,
+    environment: Environment,
+    seed: int,
+    steps: int,
+    every: int,
+    check: Callable[[], None],
 ) -> tuple[list[Shot], int, float]:
     """Play an episode; returns what the film shows, the number of steps, and the score."""
     actors = Actors.of([environment])
@@ -69,6 +85,7 @@ def _played(
     policy, rng = trained.policy(seed), np.random.default_rng(seed)
     shots, score, ended, step = list[Shot](), 0.0, False, 0
     while step < steps and not ended:
+        check()
         game = environment.render() if step % every == 0 else None
         (moment,) = actors.act(policy, trained.config.evaluate_epsilon, rng).moments()
         if game is not None:

@@ -24,6 +24,7 @@ from edrl.deep.learner import new_learner, optimiser_for
 from edrl.deep.named_statistics import THREADS
 from edrl.deep.run import Run
 from edrl.deep.variant import Variant
+from edrl.named_modules import find_named_modules_in
 from edrl.study.machine import core_count, free_memory
 from edrl.study.plan import Planned
 from edrl.study.progress import finished, steps_done
@@ -183,7 +184,8 @@ def measured_speeds(configs: Sequence[Config], threads: int) -> list[float]:
     if not configs:
         return []
     found = subprocess.run(
-        [sys.executable, "-m", "edrl.study.estimate"],
+        # -P: from where it is started it imports only modules that are named.
+        [sys.executable, "-P", "-m", "edrl.study.estimate"],
         input=json.dumps([config.to_json() for config in configs]),
         env={**os.environ, THREADS: str(threads)},
         capture_output=True,
@@ -224,5 +226,6 @@ def _steps_until_all_is_repeated(config: Config) -> int:
 
 
 if __name__ == "__main__":
+    find_named_modules_in(Path.cwd())
     for text in json.loads(sys.stdin.read()):
         print(f"\n{_SPEED}{_measure(Config.from_json(text))}", flush=True)

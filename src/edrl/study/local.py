@@ -123,7 +123,8 @@ def _start(
     out.mkdir(parents=True, exist_ok=True)
     with (out / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "edrl.study.worker", str(study), name, *callbacks],
+            # -P: from where it is started it imports only modules that are named.
+            [sys.executable, "-P", "-m", "edrl.study.worker", str(study), name, *callbacks],
             env={**shared, **os.environ, THREADS: str(threads)},
             stdin=subprocess.PIPE,
             stdout=log,

@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+from edrl.named_modules import find_named_modules_in
 from edrl.study.work import work
 
 
@@ -22,6 +23,7 @@ def _end_with_parent() -> None:
 
 def main() -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    find_named_modules_in(Path.cwd())
     try:
         study, name, *callbacks = sys.argv[1:]
         work(Path(study), name, callbacks=callbacks)

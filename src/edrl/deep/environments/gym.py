@@ -1,6 +1,5 @@
 """Any Gymnasium environment with a discrete action space."""
 
-import importlib
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -18,6 +17,7 @@ from edrl.deep.environments.spaces import (
     read_results,
     read_reward,
 )
+from edrl.named_modules import import_named
 
 
 class Gymnasium:
@@ -156,7 +156,7 @@ def registered(name: str) -> registration.EnvSpec:
     """What Gymnasium knows about an id, or about "module:id", if the module registers it."""
     module, _, identity = name.rpartition(":")
     if module:
-        importlib.import_module(module)
+        import_named(module)
     return gymnasium.spec(identity)
 
 

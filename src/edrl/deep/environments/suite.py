@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.resources import files
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from edrl.core.check import check_seed, fail
 from edrl.deep.environments import atari, in_jax, jax_suites, minatar
 from edrl.deep.environments.environment import Environment
+from edrl.named_modules import import_named
 
 if TYPE_CHECKING:
     import gymnasium
@@ -128,7 +128,7 @@ def import_suite(env: str) -> None:
     module, _, _ = env.rpartition(":")
     if module:
         with contextlib.suppress(ImportError):
-            importlib.import_module(module)
+            import_named(module)
 
 
 def make(env: "Made", *, seed: int, sticky: bool = False) -> Environment:
@@ -171,7 +171,7 @@ def _suite_of(env: str) -> tuple[Suite | None, str]:
     """The suite of an environment, if it has one, and its name there; its module is imported."""
     module, _, _ = env.rpartition(":")
     if module:
-        importlib.import_module(module)
+        import_named(module)
     return _registered(env)
 
 
