@@ -21,6 +21,12 @@ from edrl.study.tables import joined, table, write_csv
 _NEEDED = ("value", "tau")
 _OPTIONAL = ("noise", "group")
 _MOST_DRAWN = 20  # groups in the picture
+_WRITTEN = {
+    "distribution.csv": ("group", "atom", "prob", "cdf"),
+    "cells.csv": ("group", "line", "value", "tau", "fitted", "residual"),
+    "decoded.png": (),
+}
+"""The files that are written, and the first columns by which they are known for ours."""
 
 
 class Cell(NamedTuple):
@@ -71,6 +77,7 @@ class Decode:
         console = Console()
         try:
             check_directory("out", self.out)
+            self._check_nothing_is_lost()
             groups = read_cells(self.cells)
             decoded = {name: self._decoded(cells) for name, cells in groups.items()}
             self._write(groups, decoded)
@@ -81,6 +88,27 @@ class Decode:
         written = f"The distribution, the cells and a picture: {self.out.resolve()}"
         console.print(written, soft_wrap=True, highlight=False)
         return 0
+
+    def _check_nothing_is_lost(self) -> None:
+        """The measured cells and what somebody else has written are not overwritten."""
+        for name in _WRITTEN:
+            path = self.out / name
+            if path.exists() and self.cells.exists() and path.samefile(self.cells):
+                right = (
+                    f"its {name} would overwrite the cells that are read: name another directory"
+                )
+                raise fail("out", str(self.out), right)
+        for name in _WRITTEN:
+            if (self.out / name).exists() and not self._is_ours(name):
+                right = f"there is a {name} in it that is not one of ours: name another directory"
+                raise fail("out", str(self.out), right)
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether a file in `out` is of an earlier call; a picture is if the tables are there."""
+        if not _WRITTEN[name]:
+            return (self.out / "distribution.csv").exists()
+        with (self.out / name).open(encoding="utf-8", errors="replace") as file:
+            return file.readline(1000).startswith(",".join(_WRITTEN[name]))
 
     def _decoded(self, cells: Sequence[Cell]) -> Decoded:
         check_number("smoothness", self.smoothness, 0.0)

@@ -56,7 +56,7 @@ class Play:
             steps, score = film_episode(
                 loaded, self.video, steps=self.steps, every=self.every, seed=self.seed, bar=True
             )
-        except (ValueError, ImportError, checkpoint.CheckpointError) as error:
+        except (ValueError, ImportError, OSError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         console.print(
