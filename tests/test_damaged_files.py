@@ -170,6 +170,24 @@ def test_a_network_of_nans_is_not_evaluated(copy: Path) -> None:
         assert "learning has diverged" in printed
 
 
+@pytest.mark.parametrize("best", [True, False])
+def test_a_network_of_huge_numbers_is_not_evaluated(best: bool, copy: Path) -> None:
+    """Its weights are finite, but the returns that it expects are not."""
+    run, flags = copy / RUN, ["--best"] if best else []
+    file = run / "best.npz" if best else checkpoint.found(run)[0] / "arrays.npz"
+    arrays = checkpoint.read_arrays(file)
+    huge = {n: np.full_like(a, 3e38) for n, a in arrays.items() if a.dtype == np.float32}
+    damage._save(file, {**arrays, **huge})
+    film, folder = str(copy / "film.gif"), str(copy / "folder")
+    for arguments in (["evaluate", "--episodes", "1"], ["play", "--video", film], ["export"]):
+        places = [str(run), folder] if arguments == ["export"] else [str(run)]
+        status, printed = command(*arguments, *flags, *places)
+        assert status == 2, printed
+        assert "returns that are not finite: learning has diverged" in printed
+        assert "nan" not in printed.split()
+        assert "--no-film" not in printed
+
+
 def test_swapped_checkpoints_are_refused(copy: Path) -> None:
     newest, before = checkpoint.found(copy / RUN)
     newest.rename(copy / "other")

@@ -22,7 +22,7 @@ from edrl.core.check import check_count
 from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
 from edrl.deep.play import Moment, Played, play
-from edrl.deep.trained import Trained, load
+from edrl.deep.trained import Trained, check_expected, load
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,12 @@ class Evaluate:
             loaded = load(self.run, older=self.older, trust=self.trust, best=self.best)
             played, returns = Played(), Returns(loaded.config.gamma)
             stopped = self._play(loaded, played, returns)
+            calibration = returns.against(loaded.agent, loaded.parameters)
+            check_expected(self.run, calibration)
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         self._tell(console, loaded, played, stopped)
-        calibration = returns.against(loaded.agent, loaded.parameters)
         if calibration is not None:
             console.print(str(calibration), soft_wrap=True, highlight=False)
             if calibration.warning:

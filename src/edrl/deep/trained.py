@@ -16,6 +16,7 @@ from edrl.core.statistics import Statistics
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
 from edrl.deep.best import best_network
+from edrl.deep.calibration import Calibration
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import EnvironmentSource, observation_shape
 from edrl.deep.exported import FILE, Exported, is_exported, read_exported
@@ -28,6 +29,14 @@ from edrl.deep.types import Observations, Parameters
 
 if TYPE_CHECKING:
     from edrl.deep.environments.source import EnvironmentLike
+
+
+class DivergedError(ValueError):
+    """An agent that cannot play: `what` is not finite."""
+
+    def __init__(self, out: Path, what: str) -> None:
+        right = f"{what} that are not finite: learning has diverged"
+        super().__init__(str(fail("run", str(out), f"{right}, and there is nothing to play with")))
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +74,8 @@ class Trained:
         """The learnt return distributions [action, n], or for a batch [batch, action, n]."""
         batch, single = self._batched(observation)
         found: Particles = learnt_returns(self.agent, self.parameters, batch, seed_of(seed, 0))
+        if not _are_bounded(np.asarray(found.atoms)):
+            raise DivergedError(self.out, "it expects returns")
         return found[0] if single else found
 
     def policy(self, seed: int) -> GreedyPolicy:
@@ -202,7 +213,19 @@ def _network_of_run(
 
 def _check_finite(out: Path, parameters: Parameters) -> None:
     """A network of NaNs would play its first action, and expect nan."""
-    for leaf in jax.tree.leaves(parameters):
-        if not np.isfinite(leaf).all():
-            right = "its network holds numbers that are not finite: learning has diverged"
-            raise fail("run", str(out), f"{right}, and there is nothing to play with")
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters)):
+        raise DivergedError(out, "its network holds numbers")
+
+
+def check_expected(out: Path, calibration: Calibration | None) -> None:
+    """So would a network of huge numbers, whose sums no float holds."""
+    if calibration is None:
+        return
+    told = (calibration.expected, calibration.got, calibration.spread, calibration.scatter)
+    if not _are_bounded(np.array(told)):
+        raise DivergedError(out, "it expects or gets returns")
+
+
+def _are_bounded(numbers: np.ndarray) -> bool:
+    """Whether numbers are finite; imputation makes the greatest one of infinite statistics."""
+    return bool((np.abs(numbers) < np.finfo(np.float32).max).all())
