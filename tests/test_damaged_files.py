@@ -1,5 +1,6 @@
 """Runs, studies and reports with damaged files: every command says in words what is wrong."""
 
+import io
 import json
 import shutil
 from collections import Counter
@@ -42,6 +43,7 @@ READERS = {
     f"{RUN}/timing.csv": ("resume", "status", "report"),
     f"{RUN}/checkpoint-000000000150/manifest.json": ("evaluate", "resume", "status"),
     f"{RUN}/checkpoint-000000000150/arrays.npz": ("evaluate", "resume"),
+    f"{RUN}/best.npz": ("evaluate best",),
     f"{RUN}/replay/000000000000166.npz": ("resume",),
     "study/suite.json": ("status", "report", "dry-run"),
     "report/runs.json": ("report again",),
@@ -76,6 +78,7 @@ def read(root: Path, reader: str) -> tuple[object, str]:
     chosen = [f"{name}={value}" for name, value in SETTINGS.items()]
     arguments = {
         "evaluate": ("evaluate", run, "--episodes", "1"),
+        "evaluate best": ("evaluate", run, "--best", "--episodes", "1"),
         "resume": ("train", "--resume", run, "--steps", "152"),
         "status": ("suite", "--status", study),
         "report": ("report", study, *out),
@@ -168,6 +171,50 @@ def test_a_network_of_nans_is_not_evaluated(copy: Path) -> None:
         status, printed = command(*arguments, str(run))
         assert status == 2
         assert "learning has diverged" in printed
+
+
+@pytest.mark.parametrize("file", ["config.json", "provenance.json"])
+def test_an_empty_file_of_a_run_is_called_empty(file: str, copy: Path) -> None:
+    (copy / RUN / file).write_text("")
+    status, printed = read(copy, "resume")
+    assert status == 2
+    assert f"{copy / RUN / file} cannot be read: it is empty" in printed
+
+
+def _plain_array() -> bytes:
+    plain = io.BytesIO()
+    np.save(plain, np.zeros(3))
+    return plain.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty"),
+        (b"text", "it is no npz file, a zip archive of arrays"),
+        (_plain_array(), "it is no npz file, a zip archive of arrays"),
+        ({"step": np.array({})}, "it holds objects, which are not read"),
+        ({"step": np.array(-5)}, "step in best.npz must be at least 0, got -5"),
+        ({"step": np.array(1.5)}, "step in best.npz is not what it must be"),
+        ({"score": np.array(np.nan)}, "score in best.npz is not what it must be"),
+        ({"step": None}, "best.npz has no step"),
+        ({"network/0/bias": None}, "best.npz is of another agent: it has no network/0/bias"),
+    ],
+)
+def test_damage_of_the_best_network_is_named(
+    content: bytes | dict[str, np.ndarray | None], why: str, copy: Path
+) -> None:
+    file = copy / RUN / "best.npz"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        arrays = {**checkpoint.read_arrays(file), **content}
+        damage._save(file, {name: one for name, one in arrays.items() if one is not None})
+    status, printed = read(copy, "evaluate best")
+    assert status == 2
+    assert "best.npz" in printed
+    assert why in printed
+    assert "allow_pickle" not in printed
 
 
 @pytest.mark.parametrize("best", [True, False])
