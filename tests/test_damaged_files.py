@@ -50,8 +50,6 @@ READERS = {
 }
 """Every file that is read again, and the commands that read it."""
 
-TRIED: Counter[tuple[str, object]] = Counter()
-
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -93,7 +91,9 @@ def read(root: Path, reader: str) -> tuple[object, str]:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_no_damage_gives_a_traceback(data: st.DataObject, sound: Path, tmp_path: Path) -> None:
+def test_no_damage_gives_a_traceback(
+    data: st.DataObject, sound: Path, tmp_path: Path, tried: Counter[str]
+) -> None:
     """Whatever a file holds, a command ends with a status and words."""
     file = data.draw(st.sampled_from(sorted(READERS)))
     damages = list(KINDS[Path(file).suffix]((sound / file).read_bytes()))
@@ -104,7 +104,7 @@ def test_no_damage_gives_a_traceback(data: st.DataObject, sound: Path, tmp_path:
     shutil.copytree(sound, root)
     do(root / file)
     status, printed = read(root, reader)
-    TRIED[reader, status] += 1
+    tried[f"{reader}: status {status}"] += 1
     assert status in (0, 2), (file, name, printed)
     assert printed, (file, name)
     if name != "not a number":  # which words may then repeat
