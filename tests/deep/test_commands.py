@@ -84,10 +84,21 @@ def test_the_version_is_told(
     assert capsys.readouterr().out == f"edrl {__version__}\n"
 
 
+def test_help_tells_of_the_version(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["edrl", "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "edrl --version shows the version" in _printed(capsys)
+
+
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Evaluate(run, episodes=3)() == 0
     printed = capsys.readouterr().out
     assert "3 episodes" in printed
+    assert Evaluate(run, episodes=1)() == 0
+    assert ", 1 episode\n" in capsys.readouterr().out
     assert "within the learnt 90 % intervals" in printed
     assert Play(run, video=tmp_path / "film.gif", steps=6, every=2)() == 0
     with Image.open(tmp_path / "film.gif") as opened:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from edrl.core.check import check_count, check_directory, check_number, fail
 from edrl.core.decoding import Decoded, decode
+from edrl.core.words import count
 from edrl.study.tables import Table as Columns
 from edrl.study.tables import joined, table, write_csv
 
@@ -191,7 +192,8 @@ def _parsed(path: Path, file: Iterator[str]) -> Iterator[Cell]:
             continue  # an empty line
         where = f"{path}, line {reader.line_num}"
         if len(entries) != len(header):
-            raise ValueError(f"{where}: {len(entries)} entries, while the header has {len(header)}")
+            found = count(len(entries), "entry", "entries")
+            raise ValueError(f"{where}: {found}, while the header has {len(header)}")
         row = {name: entry.strip() for name, entry in zip(header, entries, strict=True)}
         yield Cell(reader.line_num, row.get("group", ""), *_numbers(where, row))
 

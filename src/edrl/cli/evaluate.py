@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 from edrl.core.check import check_count
+from edrl.core.words import count
 from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
 from edrl.deep.play import Moment, Played, play
@@ -70,14 +71,15 @@ class Evaluate:
 
     def _tell(self, console: Console, loaded: Trained, played: Played, stopped: bool) -> None:
         config, scores = loaded.config, np.asarray(played.scores)
-        text = f"{config.variant} on {config.env} after {loaded.step:,} steps:"
+        text = f"{config.variant} on {config.env} after {count(loaded.step, 'step')}:"
         text += f" mean score {scores.mean():.2f}"
         interval = played.interval()
         if interval is not None:
             text += f", 95 % interval {interval[0]:.2f} to {interval[1]:.2f}"
-        count = f"{len(scores)} of {self.episodes}" if stopped else f"{len(scores)}"
+        episodes = count(self.episodes if stopped else len(scores), "episode")
+        played_of = f"{len(scores)} of {episodes}" if stopped else episodes
         # Plain text: rich reads the brackets of a variant as markup.
-        console.print(Text(f"{text}, {count} episodes"), soft_wrap=True)
+        console.print(Text(f"{text}, {played_of}"), soft_wrap=True)
 
     def _play(self, loaded: Trained, played: Played, returns: Returns) -> bool:
         """Play under a bar; returns whether it was stopped."""

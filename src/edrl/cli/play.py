@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from edrl.core.check import check_count
+from edrl.core.words import count
 from edrl.deep import checkpoint
 from edrl.deep.trained import load
 from edrl.report.agent_film import film_episode
@@ -60,6 +61,8 @@ class Play:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         console.print(
-            f"{steps} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False
+            f"{count(steps, 'step')}, score {score:g}: {self.video}",
+            soft_wrap=True,
+            highlight=False,
         )
         return 0

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from edrl.core.check import fail
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
+from edrl.core.words import Described, count
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
 from edrl.deep.best import best_network
@@ -88,7 +89,7 @@ class Trained:
         single = array.shape == shape
         if not single and (array.shape[1:] != shape or array.ndim == 0 or len(array) == 0):
             right = f"it must have the shape {shape}, or (batch, {', '.join(map(str, shape))})"
-            raise fail("observation", f"an array of shape {array.shape}", right)
+            raise fail("observation", Described(f"an array of shape {array.shape}"), right)
         check_observations(array, self.observation_dtype)
         batch = np.ascontiguousarray(array, self.observation_dtype)
         return (batch[None] if single else batch), single
@@ -100,14 +101,14 @@ class Trained:
 
     def __repr__(self) -> str:
         seen = f"observations {self.observation_dtype} {self.observation_shape}"
-        played = f"{self.config.variant} on {self.env_name} after {self.step:,} steps"
+        played = f"{self.config.variant} on {self.env_name} after {count(self.step, 'step')}"
         return f"Trained({played}; {seen}; actions {', '.join(self.action_names)})"
 
 
 def check_observations(array: np.ndarray, dtype: np.dtype) -> None:
     """Whether observations can become numbers of a type without being changed."""
     if array.dtype.kind not in "buif":
-        raise fail("observation", f"an array of {array.dtype}", "it must be numbers")
+        raise fail("observation", Described(f"an array of {array.dtype}"), "it must be numbers")
     if not np.isfinite(array).all():
         raise fail("observation", array[~np.isfinite(array)][0].item(), "it must be finite")
     if dtype.kind not in "iu":
