@@ -31,7 +31,8 @@ COMMANDS = {
 """All commands, and what each does: the first line of its own help."""
 
 _ABOUT = (
-    "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
+    "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help;"
+    " edrl --version shows the version."
 )
 
 
