@@ -18,7 +18,7 @@ from edrl.core.precision import in_float64, is_concrete
 from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.core.types import Array, Bool, Float, Int, ValuesLike
-from edrl.core.words import count
+from edrl.core.words import count, form
 from edrl.tabular.bellman import DistinctPairs, check_values, sweep
 from edrl.tabular.episodes import check_episodes_end
 from edrl.tabular.ground_truth import Truth
@@ -233,7 +233,7 @@ def _most_sweeps(asked_for: int | None) -> int:
 
 def _warn(residuals: Float[np.ndarray, " iterations"], stalled: bool) -> None:
     """Say that the statistics have not settled."""
-    text = f"{len(residuals):,} sweeps have not settled the statistics"
+    text = f"{count(len(residuals), 'sweep')} {form(len(residuals), 'has', 'have')} not settled the statistics"
     last = f"the last one changed them by {residuals[-1]:.2g}"
     hope = ", and the changes no longer shrink" if stalled else ""
     warnings.warn(f"{text}: {last}{hope} (`converged` is false)", stacklevel=5)
