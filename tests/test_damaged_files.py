@@ -195,9 +195,13 @@ def _plain_array() -> bytes:
         (_plain_array(), "it is no npz file, a zip archive of arrays"),
         ({"step": np.array({})}, "it holds objects, which are not read"),
         ({"step": np.array(-5)}, "step in best.npz must be at least 0, got -5"),
-        ({"step": np.array(1.5)}, "step in best.npz is not what it must be"),
-        ({"score": np.array(np.nan)}, "score in best.npz is not what it must be"),
+        ({"step": np.array(1.5)}, "step in best.npz is no whole number"),
+        ({"score": np.array(np.nan)}, "score in best.npz is no finite number"),
         ({"step": None}, "best.npz has no step"),
+        (
+            {"network/0/bias": np.full(16, np.nan, np.float32)},
+            "best.npz': its network holds numbers",
+        ),
         ({"network/0/bias": None}, "best.npz is of another agent: it has no network/0/bias"),
     ],
 )

@@ -64,10 +64,10 @@ def best_network(out: Path, like: Parameters) -> tuple[Parameters, int]:
 
 
 def _number(path: Path, arrays: Arrays, name: str, kind: str) -> float:
-    """A single number of a file, a whole one (i) or another (f)."""
+    """A single number of a file, a whole one (i) or any finite one (f)."""
     if name not in arrays:
         raise damaged(path.parent, f"{FILE} has no {name}")
-    array = arrays[name]
+    array, number = arrays[name], "whole number" if kind == "i" else "finite number"
     if array.shape != () or array.dtype.kind != kind or not np.isfinite(array):
-        raise damaged(path.parent, f"{name} in {FILE} is not what it must be, a finite number")
+        raise damaged(path.parent, f"{name} in {FILE} is no {number}")
     return cast("float", array.item())

@@ -16,6 +16,7 @@ from edrl.core.statistics import Statistics
 from edrl.core.words import Described, count
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
+from edrl.deep.best import FILE as BEST
 from edrl.deep.best import best_network
 from edrl.deep.calibration import Calibration
 from edrl.deep.config import Config, read_config
@@ -166,7 +167,7 @@ def load(
         _check_finite(out / FILE, parameters)
     else:
         parameters, step = _network_of_run(out, kept, config, built, best)
-        _check_finite(out, parameters)
+        _check_finite(out / BEST if best else out, parameters)
     return Trained(
         config=config,
         agent=built,
