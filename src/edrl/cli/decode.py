@@ -63,7 +63,8 @@ class Decode:
     half of the values' range is added on either side. Give it if you know it: nothing else tells
     where the tails end."""
     out: Path = Path("decoded")
-    """The directory that the tables and the picture are written to."""
+    """The directory that the tables and the picture are written to. Those of an earlier call are
+    replaced; files that edrl has not made are not."""
     smoothness: float = 1.0
     """1 is the ridge that the noise asks for. 0 gives the distribution with the least loss, which
     follows the noise."""

@@ -30,7 +30,7 @@ class Play:
     directory that `edrl export` wrote."""
     video: Path = Path("play.gif")
     """The file that the film is written to: an animated .gif, or an .mp4, which needs ffmpeg (pip
-    install 'edrl[video]')."""
+    install 'edrl[video]'). An earlier film is replaced; a file that edrl has not made is not."""
     steps: int = 300
     """How many steps of the episode are played at most."""
     every: int = 2
