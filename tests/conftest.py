@@ -4,7 +4,9 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import jax
@@ -21,6 +23,7 @@ jaxtyping.install_import_hook(
     "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
 )
 
+_TRIED = "tried"  # what reports call the counts of a test's examples
 _IN_FLOAT64 = ("core", "tabular", "theory", "paper")  # checked to more digits than float32 has
 
 # Most of the time goes into compiling, so XLA takes its quicker code generator here, and optimises
@@ -83,6 +86,25 @@ def _precision(request: pytest.FixtureRequest) -> Iterator[None]:
     """Float64 where numerics are checked; elsewhere JAX's default, as users have it."""
     with jax.enable_x64(request.path.parent.name in _IN_FLOAT64):
         yield
+
+
+@pytest.fixture
+def tried(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
+    """Counts of examples by their outcome, which are printed at the end of a search."""
+    counts: Counter[str] = Counter()
+    yield counts
+    request.node.user_properties.append((_TRIED, sorted(counts.items())))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what a search has tried; other processes hand it over with their reports."""
+    if settings().derandomize:
+        return
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        for name, counts in getattr(report, "user_properties", ()):
+            if name == _TRIED and report.when == "teardown":
+                told = [f"{outcome} ({count})" for outcome, count in counts]
+                terminalreporter.write_line(f"{report.nodeid} tried {', '.join(told)}")
 
 
 def pytest_runtest_setup() -> None:

@@ -1,5 +1,6 @@
 """Runs, studies and reports with damaged files: every command says in words what is wrong."""
 
+import io
 import json
 import shutil
 from collections import Counter
@@ -42,13 +43,12 @@ READERS = {
     f"{RUN}/timing.csv": ("resume", "status", "report"),
     f"{RUN}/checkpoint-000000000150/manifest.json": ("evaluate", "resume", "status"),
     f"{RUN}/checkpoint-000000000150/arrays.npz": ("evaluate", "resume"),
+    f"{RUN}/best.npz": ("evaluate best",),
     f"{RUN}/replay/000000000000166.npz": ("resume",),
     "study/suite.json": ("status", "report", "dry-run"),
     "report/runs.json": ("report again",),
 }
 """Every file that is read again, and the commands that read it."""
-
-TRIED: Counter[tuple[str, object]] = Counter()
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,7 @@ def read(root: Path, reader: str) -> tuple[object, str]:
     chosen = [f"{name}={value}" for name, value in SETTINGS.items()]
     arguments = {
         "evaluate": ("evaluate", run, "--episodes", "1"),
+        "evaluate best": ("evaluate", run, "--best", "--episodes", "1"),
         "resume": ("train", "--resume", run, "--steps", "152"),
         "status": ("suite", "--status", study),
         "report": ("report", study, *out),
@@ -90,7 +91,9 @@ def read(root: Path, reader: str) -> tuple[object, str]:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_no_damage_gives_a_traceback(data: st.DataObject, sound: Path, tmp_path: Path) -> None:
+def test_no_damage_gives_a_traceback(
+    data: st.DataObject, sound: Path, tmp_path: Path, tried: Counter[str]
+) -> None:
     """Whatever a file holds, a command ends with a status and words."""
     file = data.draw(st.sampled_from(sorted(READERS)))
     damages = list(KINDS[Path(file).suffix]((sound / file).read_bytes()))
@@ -101,7 +104,7 @@ def test_no_damage_gives_a_traceback(data: st.DataObject, sound: Path, tmp_path:
     shutil.copytree(sound, root)
     do(root / file)
     status, printed = read(root, reader)
-    TRIED[reader, status] += 1
+    tried[f"{reader}: status {status}"] += 1
     assert status in (0, 2), (file, name, printed)
     assert printed, (file, name)
     if name != "not a number":  # which words may then repeat
@@ -168,6 +171,72 @@ def test_a_network_of_nans_is_not_evaluated(copy: Path) -> None:
         status, printed = command(*arguments, str(run))
         assert status == 2
         assert "learning has diverged" in printed
+
+
+@pytest.mark.parametrize("file", ["config.json", "provenance.json"])
+def test_an_empty_file_of_a_run_is_called_empty(file: str, copy: Path) -> None:
+    (copy / RUN / file).write_text("")
+    status, printed = read(copy, "resume")
+    assert status == 2
+    assert f"{copy / RUN / file} cannot be read: it is empty" in printed
+
+
+def _plain_array() -> bytes:
+    plain = io.BytesIO()
+    np.save(plain, np.zeros(3))
+    return plain.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty"),
+        (b"text", "it is no npz file, a zip archive of arrays"),
+        (_plain_array(), "it is no npz file, a zip archive of arrays"),
+        ({"step": np.array({})}, "it holds objects, which are not read"),
+        ({"step": np.array(-5)}, "step in best.npz must be at least 0, got -5"),
+        ({"step": np.array(1.5)}, "step in best.npz is no whole number"),
+        ({"score": np.array(np.nan)}, "score in best.npz is no finite number"),
+        ({"step": None}, "best.npz has no step"),
+        (
+            {"network/0/bias": np.full(16, np.nan, np.float32)},
+            "best.npz': its network holds numbers",
+        ),
+        ({"network/0/bias": None}, "best.npz is of another agent: it has no network/0/bias"),
+    ],
+)
+def test_damage_of_the_best_network_is_named(
+    content: bytes | dict[str, np.ndarray | None], why: str, copy: Path
+) -> None:
+    file = copy / RUN / "best.npz"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        arrays = {**checkpoint.read_arrays(file), **content}
+        damage._save(file, {name: one for name, one in arrays.items() if one is not None})
+    status, printed = read(copy, "evaluate best")
+    assert status == 2
+    assert "best.npz" in printed
+    assert why in printed
+    assert "allow_pickle" not in printed
+
+
+@pytest.mark.parametrize("best", [True, False])
+def test_a_network_of_huge_numbers_is_not_evaluated(best: bool, copy: Path) -> None:
+    """Its weights are finite, but the returns that it expects are not."""
+    run, flags = copy / RUN, ["--best"] if best else []
+    file = run / "best.npz" if best else checkpoint.found(run)[0] / "arrays.npz"
+    arrays = checkpoint.read_arrays(file)
+    huge = {n: np.full_like(a, 3e38) for n, a in arrays.items() if a.dtype == np.float32}
+    damage._save(file, {**arrays, **huge})
+    film, folder = str(copy / "film.gif"), str(copy / "folder")
+    for arguments in (["evaluate", "--episodes", "1"], ["play", "--video", film], ["export"]):
+        places = [str(run), folder] if arguments == ["export"] else [str(run)]
+        status, printed = command(*arguments, *flags, *places)
+        assert status == 2, printed
+        assert "returns that are not finite: learning has diverged" in printed
+        assert "nan" not in printed.split()
+        assert "--no-film" not in printed
 
 
 def test_swapped_checkpoints_are_refused(copy: Path) -> None:

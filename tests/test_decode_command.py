@@ -166,3 +166,25 @@ def test_a_file_is_no_directory_to_write_to(
     path = written(tmp_path, CELLS)
     assert run(monkeypatch, path, "--out", path) == 2
     assert "name a directory" in capsys.readouterr().out
+
+
+def test_the_cells_that_are_read_are_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, CELLS)
+    assert run(monkeypatch, path, "--support", 0, 20, "--out", tmp_path) == 2
+    assert "would overwrite the cells that are read: name another" in capsys.readouterr().out
+    assert [file.name for file in tmp_path.iterdir()] == ["cells.csv"]
+    assert path.read_text(encoding="utf-8") == CELLS
+
+
+@pytest.mark.parametrize("name", ["distribution.csv", "cells.csv", "decoded.png"])
+def test_files_of_others_are_not_overwritten(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = written(tmp_path, CELLS), tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text(CELLS)
+    assert run(monkeypatch, path, "--support", 0, 20, "--out", out) == 2
+    assert f"there is a {name} in it that is not one of ours" in capsys.readouterr().out
+    assert [(file.name, file.read_text()) for file in out.iterdir()] == [(name, CELLS)]

@@ -84,10 +84,21 @@ def test_the_version_is_told(
     assert capsys.readouterr().out == f"edrl {__version__}\n"
 
 
+def test_help_tells_of_the_version(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["edrl", "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "edrl --version shows the version" in _printed(capsys)
+
+
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Evaluate(run, episodes=3)() == 0
     printed = capsys.readouterr().out
     assert "3 episodes" in printed
+    assert Evaluate(run, episodes=1)() == 0
+    assert ", 1 episode\n" in capsys.readouterr().out
     assert "within the learnt 90 % intervals" in printed
     assert Play(run, video=tmp_path / "film.gif", steps=6, every=2)() == 0
     with Image.open(tmp_path / "film.gif") as opened:
@@ -147,6 +158,28 @@ def test_an_mp4_shows_the_pictures(tmp_path: Path) -> None:
     ).stdout
     frames = np.frombuffer(seen, np.uint8).reshape(-1, 32 * 64 * 3)
     np.testing.assert_allclose(frames.mean(axis=1), shades, atol=4)
+
+
+@pytest.mark.parametrize("name", ["film.gif", "film.mp4"])
+def test_films_of_others_are_not_overwritten(name: str, tmp_path: Path) -> None:
+    """One that edrl has made may be replaced."""
+    ours, other = tmp_path / name, tmp_path / f"other-{name}"
+    film.check_film(ours)
+    film.write_film(ours, [np.zeros((32, 64, 3), np.uint8)] * 2, 0.5)
+    film.check_film(ours)
+    other.write_bytes(b"GIF89a, which somebody else has made")
+    with pytest.raises(ValueError, match="not one of ours: name another one"):
+        film.check_film(other)
+
+
+def test_a_film_of_others_stays(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "film.gif"
+    path.write_bytes(b"mine")
+    assert Play(run, video=path, steps=2)() == 2
+    assert "not one of ours" in _printed(capsys)
+    assert path.read_bytes() == b"mine"
 
 
 def test_a_picture_shows_the_game_beside_the_returns() -> None:

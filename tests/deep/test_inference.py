@@ -52,15 +52,15 @@ def test_one_observation_or_a_batch(of_vectors: Trained) -> None:
     [
         (
             0.5,
-            r"observation must have the shape \(1,\), or \(batch, 1\), got 'an array of shape \(\)",
+            r"observation must have the shape \(1,\), or \(batch, 1\), got an array of shape \(\)",
         ),
-        (np.zeros(2), r"got 'an array of shape \(2,\)'"),
-        (np.zeros((2, 3, 1)), r"got 'an array of shape \(2, 3, 1\)'"),
-        (np.zeros((0, 1)), r"got 'an array of shape \(0, 1\)'"),
+        (np.zeros(2), r"got an array of shape \(2,\)"),
+        (np.zeros((2, 3, 1)), r"got an array of shape \(2, 3, 1\)"),
+        (np.zeros((0, 1)), r"got an array of shape \(0, 1\)"),
         ([np.nan], "observation must be finite, got nan"),
         ([[0.0], [np.inf]], "observation must be finite, got inf"),
-        (["left"], "observation must be numbers, got 'an array of <U4'"),
-        ([None], "observation must be numbers, got 'an array of object'"),
+        (["left"], "observation must be numbers, got an array of <U4"),
+        ([None], "observation must be numbers, got an array of object"),
     ],
 )
 def test_what_is_no_observation_is_refused(

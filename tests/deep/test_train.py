@@ -715,6 +715,21 @@ def test_a_support_that_does_not_hold_the_returns_is_said(tmp_path: Path) -> Non
     )  # warns of nothing
 
 
+def test_statistics_without_a_support_hold_every_return(tmp_path: Path) -> None:
+    class Rich(Probe):
+        def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+            observation, reward, *rest = super().step(action)
+            return observation, 1e8 * reward, *rest
+
+    settings = {**SMALL, "steps": 150, "evaluate_every": 0}
+    for agent in ("er-dqn", "qr-dqn"):
+        config = Config(agent=agent, env="probe", **settings)
+        train(config, tmp_path / agent, env=Rich("constant"))  # warns of nothing
+    config = Config(agent="c51", env="probe", **{**settings, "size": 7})
+    with pytest.warns(UserWarning, match=r"beyond the support of c51\[size=7\], and"):
+        train(config, tmp_path / "c51", env=Rich("constant"))
+
+
 @pytest.mark.usefixtures("without_shape_checks")
 def test_numbers_of_numpy_are_settings_too() -> None:
     config = Config(size=np.int64(5), gamma=np.float32(0.5), learning_rate=np.float64(1e-3))  # type: ignore[arg-type]

@@ -152,6 +152,14 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert not run.is_finished("figure-5", tmp_path / "report", full=False)
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"full": false}'])
+def test_a_part_whose_stamp_is_damaged_is_measured_again(text: str, tmp_path: Path) -> None:
+    stamp = tmp_path / "data" / "figure-8" / "part.json"
+    stamp.parent.mkdir(parents=True)
+    stamp.write_text(text)
+    assert not run.is_finished("figure-8", tmp_path, full=False)
+
+
 def test_bad_arguments_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report"
     assert command.Reproduce(names=("figure-99",), out=out)() == 2

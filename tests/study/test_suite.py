@@ -106,6 +106,10 @@ def test_a_study_that_an_earlier_version_planned_grows(tmp_path: Path) -> None:
         ({"settings": {"seed": 3}}, "seed"),
         ({"settings": {"learning_rate": "abc"}}, "learning_rate must be a finite number"),
         ({"settings": {"double": "maybe"}}, "double must be true or false"),
+        (
+            {"agents": ["dqn", "er-dqn[double]"], "settings": {"rollout": 32, "minibatches": 1}},
+            r"^er-dqn\[double\]: double must be false",
+        ),
     ],
 )
 @pytest.mark.usefixtures("without_shape_checks")

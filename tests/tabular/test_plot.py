@@ -87,7 +87,7 @@ def test_each_seed_is_drawn_and_diverged_runs_are_left_out(learnt: Learnt) -> No
     values[-1, 1, 0] = np.inf
     lost = replace(learnt, values=values)
     assert len(curves(lost.plot().axes[0])) == 3
-    assert "1 of 4 runs have diverged" in repr(lost)
+    assert "1 of 4 runs has diverged" in repr(lost)
     with pytest.raises(ValueError, match="all runs have diverged"):
         replace(learnt, values=np.full_like(values, np.nan)).plot()
 

@@ -485,7 +485,7 @@ def test_progress_is_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str
         ({"policy": 0, "control": "sarsa"}, r"policy( is |.* got )0"),
         ({"control": "expected-sarsa"}, r"control( is |.* got )'expected-sarsa'"),
         ({"policy": 0, "control": "qlearning"}, r"control( is |.* got )'qlearning'"),
-        ({"policy": Mean()}, r"policy( is |.* got )'Mean': these are statistics"),
+        ({"policy": Mean()}, r"policy( is |.* got )Mean: these are statistics"),
         ({"control": "sarsa", "risk": "cvar"}, r"risk( is |.* got )'cvar'"),
         ({"policy": 0, "sampling": "replay"}, r"sampling( is |.* got )'replay'"),
         (
@@ -525,7 +525,7 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
 
 def test_what_diverges_is_said() -> None:
     with pytest.warns(
-        UserWarning, match=r"1 of 2 runs have diverged, to values that are not finite"
+        UserWarning, match=r"1 of 2 runs has diverged, to values that are not finite"
     ):
         td.learn(task(), Mean(), 0, steps=500, step_size=[0.1, 1e10], sampling="all")
 

@@ -34,7 +34,8 @@ COMMANDS = {
 
 _NOTICE_CTRL_C = ("train", "evaluate", "play")  # themselves, once they have begun to play
 _ABOUT = (
-    "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help."
+    "Distributional reinforcement learning as statistics plus imputation. See edrl COMMAND --help;"
+    " edrl --version shows the version."
 )
 
 

@@ -15,12 +15,19 @@ from rich.text import Text
 
 from edrl.core.check import check_count, check_directory, check_number, fail
 from edrl.core.decoding import Decoded, decode
+from edrl.core.words import count
 from edrl.study.tables import Table as Columns
 from edrl.study.tables import joined, table, write_csv
 
 _NEEDED = ("value", "tau")
 _OPTIONAL = ("noise", "group")
 _MOST_DRAWN = 20  # groups in the picture
+_WRITTEN = {
+    "distribution.csv": ("group", "atom", "prob", "cdf"),
+    "cells.csv": ("group", "line", "value", "tau", "fitted", "residual"),
+    "decoded.png": (),
+}
+"""The files that are written, and the first columns by which they are known for ours."""
 
 
 class Cell(NamedTuple):
@@ -56,7 +63,8 @@ class Decode:
     half of the values' range is added on either side. Give it if you know it: nothing else tells
     where the tails end."""
     out: Path = Path("decoded")
-    """The directory that the tables and the picture are written to."""
+    """The directory that the tables and the picture are written to. Those of an earlier call are
+    replaced; files that edrl has not made are not."""
     smoothness: float = 1.0
     """1 is the ridge that the noise asks for. 0 gives the distribution with the least loss, which
     follows the noise."""
@@ -71,6 +79,7 @@ class Decode:
         console = Console()
         try:
             check_directory("out", self.out)
+            self._check_nothing_is_lost()
             groups = read_cells(self.cells)
             decoded = {name: self._decoded(cells) for name, cells in groups.items()}
             self._write(groups, decoded)
@@ -81,6 +90,27 @@ class Decode:
         written = f"The distribution, the cells and a picture: {self.out.resolve()}"
         console.print(written, soft_wrap=True, highlight=False)
         return 0
+
+    def _check_nothing_is_lost(self) -> None:
+        """The measured cells and what somebody else has written are not overwritten."""
+        for name in _WRITTEN:
+            path = self.out / name
+            if path.exists() and self.cells.exists() and path.samefile(self.cells):
+                right = (
+                    f"its {name} would overwrite the cells that are read: name another directory"
+                )
+                raise fail("out", str(self.out), right)
+        for name in _WRITTEN:
+            if (self.out / name).exists() and not self._is_ours(name):
+                right = f"there is a {name} in it that is not one of ours: name another directory"
+                raise fail("out", str(self.out), right)
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether a file in `out` is of an earlier call; a picture is if the tables are there."""
+        if not _WRITTEN[name]:
+            return (self.out / "distribution.csv").exists()
+        with (self.out / name).open(encoding="utf-8", errors="replace") as file:
+            return file.readline(1000).startswith(",".join(_WRITTEN[name]))
 
     def _decoded(self, cells: Sequence[Cell]) -> Decoded:
         check_number("smoothness", self.smoothness, 0.0)
@@ -163,7 +193,8 @@ def _parsed(path: Path, file: Iterator[str]) -> Iterator[Cell]:
             continue  # an empty line
         where = f"{path}, line {reader.line_num}"
         if len(entries) != len(header):
-            raise ValueError(f"{where}: {len(entries)} entries, while the header has {len(header)}")
+            found = count(len(entries), "entry", "entries")
+            raise ValueError(f"{where}: {found}, while the header has {len(header)}")
         row = {name: entry.strip() for name, entry in zip(header, entries, strict=True)}
         yield Cell(reader.line_num, row.get("group", ""), *_numbers(where, row))
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from edrl.cli.status_tables import at_work, counts, overview, progress, status_table
 from edrl.core.check import check_count, check_directory, check_number, fail
+from edrl.core.words import count, form
 from edrl.deep.config import Config
 from edrl.deep.variant import labels
 from edrl.study.estimate import (
@@ -107,7 +108,7 @@ class Driver:
         if found.runs:
             _show_estimate(self.console, found, len(runs), jobs, self.ray)
         else:
-            self.console.print(f"All {len(runs)} runs are done.", highlight=False)
+            self.console.print(_all_done(len(runs)), highlight=False)
         return jobs
 
     def _jobs_that_fit(self, runs: Sequence[Planned]) -> int:
@@ -161,8 +162,9 @@ def _show_estimate(
     where = f"on this machine, {jobs} at once"
     if ray is not None:
         where = f"on Ray ({ray}), all at once if it has the room"
+    left = f"{count(runs, 'run')} {form(found.runs, 'is', 'are')} left"
     console.print(
-        f"{found.runs} of {runs} runs are left: {found.steps:,} agent steps, about"
+        f"{found.runs} of {left}: {found.steps:,} agent steps, about"
         f" {_duration(found.hours)} {where}; {found.disk / 1e9:,.1f} GB of disk,"
         f" {found.memory / 1e9:,.1f} GB of memory for each run"
         " at most.\n"
@@ -170,6 +172,10 @@ def _show_estimate(
         soft_wrap=True,
         highlight=False,
     )
+
+
+def _all_done(runs: int) -> str:
+    return "The run is done." if runs == 1 else f"All {runs} runs are done."
 
 
 def _duration(hours: float) -> str:

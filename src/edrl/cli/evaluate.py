@@ -19,11 +19,12 @@ from rich.progress import (
 from rich.text import Text
 
 from edrl.core.check import check_count
+from edrl.core.words import count
 from edrl.deep import checkpoint
 from edrl.deep.calibration import Returns
 from edrl.deep.interruption import stopped_by_ctrl_c
 from edrl.deep.play import Moment, Played, play
-from edrl.deep.trained import Trained, load
+from edrl.deep.trained import Trained, check_expected, load
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,12 @@ class Evaluate:
             loaded = load(self.run, older=self.older, trust=self.trust, best=self.best)
             played, returns = Played(), Returns(loaded.config.gamma)
             stopped = self._play(loaded, played, returns)
+            calibration = returns.against(loaded.agent, loaded.parameters)
+            check_expected(self.run, calibration)
         except (ValueError, ImportError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         self._tell(console, loaded, played, stopped)
-        calibration = returns.against(loaded.agent, loaded.parameters)
         if calibration is not None:
             console.print(str(calibration), soft_wrap=True, highlight=False)
             if calibration.warning:
@@ -70,14 +72,15 @@ class Evaluate:
 
     def _tell(self, console: Console, loaded: Trained, played: Played, stopped: bool) -> None:
         config, scores = loaded.config, np.asarray(played.scores)
-        text = f"{config.variant} on {config.env} after {loaded.step:,} steps:"
+        text = f"{config.variant} on {config.env} after {count(loaded.step, 'step')}:"
         text += f" mean score {scores.mean():.2f}"
         interval = played.interval()
         if interval is not None:
             text += f", 95 % interval {interval[0]:.2f} to {interval[1]:.2f}"
-        count = f"{len(scores)} of {self.episodes}" if stopped else f"{len(scores)}"
+        episodes = count(self.episodes if stopped else len(scores), "episode")
+        played_of = f"{len(scores)} of {episodes}" if stopped else episodes
         # Plain text: rich reads the brackets of a variant as markup.
-        console.print(Text(f"{text}, {count} episodes"), soft_wrap=True)
+        console.print(Text(f"{text}, {played_of}"), soft_wrap=True)
 
     def _play(self, loaded: Trained, played: Played, returns: Returns) -> bool:
         """Play under a bar; returns whether it was stopped."""

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from edrl.core.check import check_count
+from edrl.core.words import count
 from edrl.deep import checkpoint
 from edrl.deep.interruption import stopped_by_ctrl_c
 from edrl.deep.trained import load
@@ -30,7 +31,7 @@ class Play:
     directory that `edrl export` wrote."""
     video: Path = Path("play.gif")
     """The file that the film is written to: an animated .gif, or an .mp4, which needs ffmpeg (pip
-    install 'edrl[video]')."""
+    install 'edrl[video]'). An earlier film is replaced; a file that edrl has not made is not."""
     steps: int = 300
     """How many steps of the episode are played at most."""
     every: int = 2
@@ -59,10 +60,12 @@ class Play:
                     loaded, self.video, steps=self.steps, every=self.every, seed=self.seed,
                     bar=True, check=check,
                 )  # fmt: skip
-        except (ValueError, ImportError, checkpoint.CheckpointError) as error:
+        except (ValueError, ImportError, OSError, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
         console.print(
-            f"{steps} steps, score {score:g}: {self.video}", soft_wrap=True, highlight=False
+            f"{count(steps, 'step')}, score {score:g}: {self.video}",
+            soft_wrap=True,
+            highlight=False,
         )
         return 0

@@ -18,6 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 from edrl.core.check import check_directory, fail
+from edrl.core.words import count
 from edrl.deep import checkpoint
 from edrl.deep.callbacks import Callback, Evaluation, Row
 from edrl.deep.config import PRESETS, Config, PresetName, preset, read_config
@@ -90,7 +91,8 @@ class Train:
         except (ValueError, ImportError, OSError, Taken, checkpoint.CheckpointError) as error:
             console.print(Text(str(error), style="red"), soft_wrap=True)
             return 2
-        text = f"Done: {run.step:,} steps, {run.state.counters.episodes:,} episodes, in {where}"
+        episodes = count(run.state.counters.episodes, "episode")
+        text = f"Done: {count(run.step, 'step')}, {episodes}, in {where}"
         if progress.score is not None:
             text += f"; the last evaluation's mean score is {progress.score:.2f}"
         console.print(text, soft_wrap=True)

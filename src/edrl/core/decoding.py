@@ -22,6 +22,7 @@ from edrl.core.imputation.grid_weights import (
 )
 from edrl.core.particles import Particles
 from edrl.core.types import Float, Int
+from edrl.core.words import count
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -117,8 +118,9 @@ class Decoded:
         mean = float(probs @ atoms)
         std = float(np.sqrt(probs @ (atoms - mean) ** 2))
         warned = f"; warnings: {len(self.warnings)}" if self.warnings else ""
+        cells = count(len(self.values), "cell")
         return (
-            f"Decoded({len(self.values)} cells on [{low:.4g}, {high:.4g}]: mean {mean:.4g},"
+            f"Decoded({cells} on [{low:.4g}, {high:.4g}]: mean {mean:.4g},"
             f" std {std:.4g}, residuals {_rms(self.residuals):.3g}{warned})"
         )
 

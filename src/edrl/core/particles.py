@@ -18,6 +18,7 @@ from edrl.core.jit import jit
 from edrl.core.order import search, sorted_pairs
 from edrl.core.precision import as_float, is_concrete
 from edrl.core.types import Array, Atoms, AtomsLike, Float, Int, Key, Numbers
+from edrl.core.words import count
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -237,7 +238,7 @@ def _in_words(atoms: np.ndarray, probs: np.ndarray) -> str:
     size = atoms.shape[-1]
     if means.ndim:
         ends = f"means from {means.min():.4g} to {means.max():.4g}" if means.size else "none"
-        return f"Particles(batch {means.shape} of {size} atoms: {ends})"
+        return f"Particles(batch {means.shape} of {count(size, 'atom')}: {ends})"
     std = np.sqrt(np.sum(probs * (atoms - means) ** 2))
     text = f"mean {means:.4g}, std {std:.4g}"
     if size > _FEW:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from edrl.core.check import fail
 from edrl.deep.callbacks import Callback, Evaluation
 from edrl.deep.checkpoint import read_arrays, write_arrays
-from edrl.deep.state import from_arrays, to_arrays
+from edrl.deep.manifest import damaged
+from edrl.deep.state import Arrays, from_arrays, to_arrays
 from edrl.deep.types import Parameters
 
 if TYPE_CHECKING:
@@ -55,4 +56,18 @@ def best_network(out: Path, like: Parameters) -> tuple[Parameters, int]:
         right = "no evaluation of it was kept: leave `best` out, or train it with evaluations"
         raise fail("run", str(out), right)
     arrays = read_arrays(path)
-    return from_arrays({"network": like}, arrays)["network"], int(arrays["step"])
+    step = int(_number(path, arrays, "step", "i"))
+    if step < 0:
+        raise damaged(out, f"step in {FILE} must be at least 0, got {step}")
+    _number(path, arrays, "score", "f")
+    return from_arrays({"network": like}, arrays, str(path))["network"], step
+
+
+def _number(path: Path, arrays: Arrays, name: str, kind: str) -> float:
+    """A single number of a file, a whole one (i) or any finite one (f)."""
+    if name not in arrays:
+        raise damaged(path.parent, f"{FILE} has no {name}")
+    array, number = arrays[name], "whole number" if kind == "i" else "finite number"
+    if array.shape != () or array.dtype.kind != kind or not np.isfinite(array):
+        raise damaged(path.parent, f"{name} in {FILE} is no {number}")
+    return cast("float", array.item())

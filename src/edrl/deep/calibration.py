@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from edrl.core.words import count
 from edrl.deep.agents import Agent
 from edrl.deep.learner import returns_of_actions, seed_of
 from edrl.deep.play import Moment
@@ -61,7 +62,7 @@ class Calibration:
 
     def __str__(self) -> str:
         return (
-            f"Discounted returns at {self.returns} moments: {self.expected:.3g} expected,"
+            f"Discounted returns at {count(self.returns, 'moment')}: {self.expected:.3g} expected,"
             f" {self.got:.3g} got on average; standard deviation {self.spread:.3g} learnt,"
             f" {self.scatter:.3g} got around what was expected; {self.within:.0%} within the learnt"
             " 90 % intervals."

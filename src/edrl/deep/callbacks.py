@@ -28,7 +28,7 @@ Event = Literal[
 """What callbacks are told."""
 
 _MOST_BEYOND = 0.5
-_BEYOND = "most returns to learn from lie beyond the support of c51, and count as its ends"
+_BEYOND = "most returns to learn from lie beyond the support of {}, and count as its ends"
 
 
 @dataclass
@@ -133,7 +133,8 @@ class Log(Callback):
 def _check(run: Run, row: Row) -> None:
     """Whether learning goes as it should."""
     if float(row.get("beyond_support", 0.0)) > _MOST_BEYOND:
-        warnings.warn(f"{_BEYOND}: choose another support", stacklevel=2)
+        beyond = _BEYOND.format(run.config.variant)
+        warnings.warn(f"{beyond}: choose another support", stacklevel=2)
     if row["loss"] != "" and not np.isfinite(float(row["loss"])):
         right = f"learning has diverged by step {run.step:,}; a smaller learning_rate may help"
         raise fail("loss", row["loss"], right)

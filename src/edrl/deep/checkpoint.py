@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -177,15 +177,32 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name; objects, which would need pickle, are refused."""
     try:
         # NumPy would leave a file open that it opened itself, where its content is damaged.
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            found = dict(file)
+        with path.open("rb") as opened:
+            _check_archive(opened)
+            with np.load(opened, allow_pickle=False) as file:
+                found = dict(file)
     except Exception as error:  # of whatever kind: zipfile's, zlib's, NumPy's, no memory
-        why = f"{path.name} holds no arrays that can be read ({type(error).__name__}: {error})"
+        why = f"{path.name} holds no arrays that can be read ({_reason(error)})"
         raise damaged(path.parent, why) from error
     for name, array in found.items():
         if not isinstance(array, np.ndarray):  # NumPy hands out what is no array as bytes
             raise damaged(path.parent, f"{name} in {path.name} is no array")
     return found
+
+
+def _check_archive(file: BinaryIO) -> None:
+    """Whether a file begins as an npz does; what NumPy says of others is no help."""
+    start = file.read(2)
+    file.seek(0)
+    if start != b"PK":
+        raise ValueError("it is no npz file, a zip archive of arrays" if start else "it is empty")
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, without advice to load pickles, which could run any code."""
+    if "pickle" in str(error):
+        return "it holds objects, which are not read"
+    return str(error) or type(error).__name__
 
 
 def write_text(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ import tyro
 
 from edrl.core.algorithms import ALGORITHMS, algorithm
 from edrl.core.check import fail
+from edrl.core.json_text import parse_json
 from edrl.core.statistics import Statistics
 from edrl.deep.named_statistics import named_imputation, own_statistics, with_head
 from edrl.deep.networks import NetworkName
@@ -296,7 +297,7 @@ class Config:
     @classmethod
     def from_json(cls, text: str) -> "Config":
         """The config that `to_json` wrote."""
-        return cls.from_entries(json.loads(text))
+        return cls.from_entries(parse_json(text))
 
     @classmethod
     def from_entries(cls, entries: Any) -> "Config":
@@ -335,7 +336,7 @@ def read_config(run: Path) -> Config:
         raise fail("run", str(run), "there is no run in it (no config.json)")
     try:
         return Config.from_json(file.read_text(encoding="utf-8"))
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from edrl.core.json_text import parse_json
 from edrl.deep.config import Config
 from edrl.deep.manifest import CheckpointError, is_identity
 from edrl.deep.provenance import identity_of
@@ -96,9 +97,9 @@ def _read(path: Path, with_arrays: bool = True) -> tuple[str | None, Arrays]:
 def _checked(path: Path, text: str) -> dict[str, Any]:
     """The header, if it says what it must."""
     try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"its header is no JSON: {error}") from error
+        header = parse_json(text)
+    except ValueError as error:
+        raise _damaged(path, f"its header cannot be read: {error}") from error
     if not isinstance(header, dict) or "version" not in header:
         raise _damaged(path, "its header does not say its version")
     if header["version"] != VERSION:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
 from edrl.core.check import fail
+from edrl.core.words import Described
 from edrl.deep.environments import Environment
 
 
@@ -86,7 +87,7 @@ def together(
         fits = frame.dtype == dtype or np.can_cast(frame.dtype, dtype, "same_kind")
         if frame.shape != shape or not fits:
             right = f"it must be {dtype} of shape {shape}, as the environment declares"
-            raise fail("frame", f"{frame.dtype} of shape {frame.shape}", right)
+            raise fail("frame", Described(f"{frame.dtype} of shape {frame.shape}"), right)
     # `concatenate` takes a third of the time of `stack`.
     flat = np.concatenate([frame.reshape(1, -1) for frame in frames])
     return flat.reshape(-1, *shape).astype(dtype, copy=False)

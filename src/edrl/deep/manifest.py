@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from edrl.core.json_text import parse_json
+
 VERSION = 3
 ARRAYS = "arrays.npz"
 FILE = "manifest.json"
@@ -57,9 +59,9 @@ def read_manifest(path: Path) -> Manifest:
     if not file.exists():
         raise CheckpointError(f"{path} is not a checkpoint: it has no {FILE}")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:
-        raise damaged(path, "its manifest cannot be read") from error
+        content = parse_json(file.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise damaged(path, f"{FILE} cannot be read: {error}") from error
     if not isinstance(content, dict) or "version" not in content:
         raise damaged(path, "its manifest does not say its version")
     if content["version"] != VERSION:

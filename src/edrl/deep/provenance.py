@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from edrl.core.check import fail
+from edrl.core.json_text import parse_json
 from edrl.deep.config import Config
 from edrl.deep.named_statistics import THREADS
 
@@ -51,8 +52,8 @@ def read_provenance(run: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        found = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     entries: list[dict[str, Any]] = found if isinstance(found, list) else [found]
     check_provenance(str(path), entries)

@@ -13,9 +13,12 @@ from numpy.typing import ArrayLike
 from edrl.core.check import fail
 from edrl.core.particles import Particles
 from edrl.core.statistics import Statistics
+from edrl.core.words import Described, count
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent, build_agent
+from edrl.deep.best import FILE as BEST
 from edrl.deep.best import best_network
+from edrl.deep.calibration import Calibration
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import EnvironmentSource, observation_shape
 from edrl.deep.exported import FILE, Exported, is_exported, read_exported
@@ -28,6 +31,14 @@ from edrl.deep.types import Observations, Parameters
 
 if TYPE_CHECKING:
     from edrl.deep.environments.source import EnvironmentLike
+
+
+class DivergedError(ValueError):
+    """An agent that cannot play: `what` is not finite."""
+
+    def __init__(self, out: Path, what: str) -> None:
+        right = f"{what} that are not finite: learning has diverged"
+        super().__init__(str(fail("run", str(out), f"{right}, and there is nothing to play with")))
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +76,8 @@ class Trained:
         """The learnt return distributions [action, n], or for a batch [batch, action, n]."""
         batch, single = self._batched(observation)
         found: Particles = learnt_returns(self.agent, self.parameters, batch, seed_of(seed, 0))
+        if not _are_bounded(np.asarray(found.atoms)):
+            raise DivergedError(self.out, "it expects returns")
         return found[0] if single else found
 
     def policy(self, seed: int) -> GreedyPolicy:
@@ -77,7 +90,7 @@ class Trained:
         single = array.shape == shape
         if not single and (array.shape[1:] != shape or array.ndim == 0 or len(array) == 0):
             right = f"it must have the shape {shape}, or (batch, {', '.join(map(str, shape))})"
-            raise fail("observation", f"an array of shape {array.shape}", right)
+            raise fail("observation", Described(f"an array of shape {array.shape}"), right)
         check_observations(array, self.observation_dtype)
         batch = np.ascontiguousarray(array, self.observation_dtype)
         return (batch[None] if single else batch), single
@@ -89,14 +102,14 @@ class Trained:
 
     def __repr__(self) -> str:
         seen = f"observations {self.observation_dtype} {self.observation_shape}"
-        played = f"{self.config.variant} on {self.env_name} after {self.step:,} steps"
+        played = f"{self.config.variant} on {self.env_name} after {count(self.step, 'step')}"
         return f"Trained({played}; {seen}; actions {', '.join(self.action_names)})"
 
 
 def check_observations(array: np.ndarray, dtype: np.dtype) -> None:
     """Whether observations can become numbers of a type without being changed."""
     if array.dtype.kind not in "buif":
-        raise fail("observation", f"an array of {array.dtype}", "it must be numbers")
+        raise fail("observation", Described(f"an array of {array.dtype}"), "it must be numbers")
     if not np.isfinite(array).all():
         raise fail("observation", array[~np.isfinite(array)][0].item(), "it must be finite")
     if dtype.kind not in "iu":
@@ -154,7 +167,7 @@ def load(
         _check_finite(out / FILE, parameters)
     else:
         parameters, step = _network_of_run(out, kept, config, built, best)
-        _check_finite(out, parameters)
+        _check_finite(out / BEST if best else out, parameters)
     return Trained(
         config=config,
         agent=built,
@@ -202,7 +215,19 @@ def _network_of_run(
 
 def _check_finite(out: Path, parameters: Parameters) -> None:
     """A network of NaNs would play its first action, and expect nan."""
-    for leaf in jax.tree.leaves(parameters):
-        if not np.isfinite(leaf).all():
-            right = "its network holds numbers that are not finite: learning has diverged"
-            raise fail("run", str(out), f"{right}, and there is nothing to play with")
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters)):
+        raise DivergedError(out, "its network holds numbers")
+
+
+def check_expected(out: Path, calibration: Calibration | None) -> None:
+    """So would a network of huge numbers, whose sums no float holds."""
+    if calibration is None:
+        return
+    told = (calibration.expected, calibration.got, calibration.spread, calibration.scatter)
+    if not _are_bounded(np.array(told)):
+        raise DivergedError(out, "it expects or gets returns")
+
+
+def _are_bounded(numbers: np.ndarray) -> bool:
+    """Whether numbers are finite; imputation makes the greatest one of infinite statistics."""
+    return bool((np.abs(numbers) < np.finfo(np.float32).max).all())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edrl.core.check import fail
 from edrl.core.statistics import Statistics
+from edrl.core.words import count
 from edrl.deep import checkpoint
 from edrl.deep.agents import Agent
 from edrl.deep.callbacks import Callback
@@ -81,7 +82,9 @@ def lengthened(config: Config, steps: int | None) -> Config:
     if steps is None:
         return config
     if steps < config.steps:
-        right = f"the run has been planned for {config.steps} steps and can only become longer"
+        right = (
+            f"the run has been planned for {count(config.steps, 'step')} and can only become longer"
+        )
         raise fail("steps", steps, right)
     return dataclasses.replace(config, steps=steps)
 

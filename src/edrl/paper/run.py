@@ -20,6 +20,7 @@ from pathlib import Path
 import jax
 
 import edrl
+from edrl.core.json_text import parse_json
 from edrl.paper import EXPERIMENTS
 from edrl.paper.experiment import SECTIONS, Experiment
 from edrl.paper.parts import find_part, find_parts
@@ -111,8 +112,11 @@ def is_finished(part: str, out: Path, full: bool) -> bool:
     stamp = out / "data" / experiment.name / "part.json"
     if not stamp.exists():
         return False
-    kept = json.loads(stamp.read_text())
-    return bool(kept["full"] == full and kept["fingerprint"] == _fingerprint(experiment))
+    try:
+        kept = parse_json(stamp.read_text(encoding="utf-8"))
+        return bool(kept["full"] == full and kept["fingerprint"] == _fingerprint(experiment))
+    except (ValueError, TypeError, KeyError):
+        return False  # it is damaged: what was measured is not known
 
 
 def _fingerprint(experiment: Experiment) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edrl.core.check import fail
+from edrl.core.words import Described, count
 
 Scores = Sequence[np.ndarray]
 """One array [..., seeds] a game."""
@@ -108,7 +109,7 @@ def improvement(ours: Scores, theirs: Scores, seed: int = 0) -> Estimate:
     _check(theirs)
     if len(ours) != len(theirs):
         right = f"there must be as many as ours, {len(ours)}, in the same order"
-        raise fail("theirs", f"{len(theirs)} games", right)
+        raise fail("theirs", Described(count(len(theirs), "game")), right)
     rng = np.random.default_rng(seed)
     wins = list(map(_wins, ours, theirs))
     value = float(np.mean([game.mean() for game in wins]))

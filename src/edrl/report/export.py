@@ -17,7 +17,7 @@ from edrl.deep.callbacks import Evaluation
 from edrl.deep.play import Moment, play
 from edrl.deep.provenance import FILE as PROVENANCE
 from edrl.deep.provenance import identity_of, read_provenance
-from edrl.deep.trained import Trained, load
+from edrl.deep.trained import DivergedError, Trained, check_expected, load
 from edrl.report.agent_film import film_episode
 from edrl.report.film import has_ffmpeg
 from edrl.report.model_card import model_card
@@ -124,6 +124,8 @@ def _film(made: Path, trained: Trained, seed: int) -> str:
     name = FILMS[0] if has_ffmpeg() else FILMS[1]
     try:
         film_episode(trained, made / name, seed=seed)
+    except DivergedError:
+        raise
     except (ValueError, ImportError) as error:
         advice = "without a film it works: pass --no-film (film=False in Python)"
         raise ValueError(f"{error}. {advice}") from error
@@ -144,6 +146,7 @@ def _evaluate(
     played = play(environment, policy, epsilon, seed, episodes=episodes, watch=seen)
     environment.close()
     calibration = returns.against(trained.agent, trained.parameters)
+    check_expected(trained.out, calibration)
     return Evaluation(played, trained.action_names, calibration)
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 from edrl.core.check import fail
 
 FORMATS = (".gif", ".mp4")
+_OURS = "a film by edrl"  # a comment in the file, by which it is known for one of ours
 
 
 def check_film(path: Path) -> None:
@@ -21,13 +22,23 @@ def check_film(path: Path) -> None:
         _ffmpeg()
     if not path.absolute().parent.is_dir():
         raise fail("video", str(path), "there is no such directory")
+    if path.exists() and not _is_ours(path):
+        raise fail("video", str(path), "there is a file that is not one of ours: name another one")
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is a film that may be replaced."""
+    return path.is_file() and _OURS.encode() in path.read_bytes()
 
 
 def write_film(path: Path, pictures: Sequence[np.ndarray], seconds: float) -> None:
     """Write pictures [height, width, 3] of bytes, each shown for so many seconds."""
     if path.suffix.lower() == ".gif":
         first, *rest = [Image.fromarray(one).quantize(64) for one in pictures]
-        first.save(path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0)
+        first.save(
+            path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0,
+            comment=_OURS.encode(),
+        )  # fmt: skip
         return
     # What players expect of H.264 halves the colours' resolution: both lengths must be even.
     height, width = (length // 2 * 2 for length in pictures[0].shape[:2])
@@ -43,8 +54,9 @@ def write_film(path: Path, pictures: Sequence[np.ndarray], seconds: float) -> No
         "-i",
         "-",
     ]
+    named = ["-metadata", f"comment={_OURS}"]
     subprocess.run(
-        [_ffmpeg(), "-y", "-loglevel", "error", *raw, "-pix_fmt", "yuv420p", str(path)],
+        [_ffmpeg(), "-y", "-loglevel", "error", *raw, "-pix_fmt", "yuv420p", *named, str(path)],
         input=b"".join(one[:height, :width].tobytes() for one in pictures),
         check=True,
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from edrl.core.words import count
 from edrl.deep.callbacks import Evaluation
 from edrl.deep.config import DEFAULTS, Config
 from edrl.deep.play import Played
@@ -98,8 +99,8 @@ def _introduction(trained: Trained) -> str:
     if trained.config.agent != "dqn" or trained.config.beside is not None:
         knows = "the distribution of the return, not only its mean"
     return (
-        f"A deep agent, trained with edrl for {trained.step:,} steps. For each action it knows"
-        f" {knows}.\n\nObservations: {seen}. Actions: {actions}."
+        f"A deep agent, trained with edrl for {count(trained.step, 'step')}. For each action it"
+        f" knows {knows}.\n\nObservations: {seen}. Actions: {actions}."
     )
 
 
@@ -141,7 +142,8 @@ def _modules(trained: Trained) -> list[str]:
 def _score(trained: Trained, played: Played) -> str:
     interval = played.interval()
     of = "the best evaluation's network" if trained.best else "the last network"
-    text = f"Mean score of {of} in {len(played.scores)} new episodes: {np.mean(played.scores):.2f}"
+    episodes = count(len(played.scores), "new episode")
+    text = f"Mean score of {of} in {episodes}: {np.mean(played.scores):.2f}"
     if interval is not None:
         text += f" (95 % bootstrap interval {interval[0]:.2f} to {interval[1]:.2f})"
     return (

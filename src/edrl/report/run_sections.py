@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from itertools import chain
 
+from edrl.core.words import count
 from edrl.deep.settings import spell
 from edrl.report import page
 from edrl.report.study_figures import label
@@ -170,8 +171,3 @@ def _value(record: Record, name: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return spell(value)
-
-
-def count(number: int, what: str) -> str:
-    """A number with its noun: 3 runs, 1 run."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -9,10 +9,10 @@ from itertools import chain
 from pathlib import Path
 
 from edrl.core.check import check_directory, fail
+from edrl.core.words import count, form
 from edrl.deep.environments import import_suite
 from edrl.report import game_figures, page, study_figures, style
 from edrl.report.result_tables import measure
-from edrl.report.run_sections import count
 from edrl.report.study_figures import label
 from edrl.report.study_sections import TITLE, body
 from edrl.report.style import Drawing
@@ -119,8 +119,9 @@ def _warnings(study: Study) -> list[str]:
         text = "no game has a finished run of every agent, so all count as they are"
         found.append(f"scores are preliminary: {text}")
     if study.warned:
-        text = "expect returns that are impossible or far from those they got"
-        found.append(f"{len(study.warned)} of {count(len(study.counted), 'run')} {text}")
+        warned, of = len(study.warned), count(len(study.counted), "run")
+        text = f"{form(warned, 'expects', 'expect')} returns that are impossible or far from those"
+        found.append(f"{warned} of {of} {text} {form(warned, 'it', 'they')} got")
     return [*found, *_games_left_out(study), *_differing_steps(study), *_few_seeds(study)]
 
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from edrl.core.words import count
 from edrl.report import page
 from edrl.report.aggregates import RESAMPLES
-from edrl.report.run_sections import count, what_was_run
+from edrl.report.run_sections import what_was_run
 from edrl.report.score_tables import maxima, training_beside_evaluations
 from edrl.report.study_figures import label
 from edrl.study.results import Study

@@ -89,7 +89,10 @@ def _variants(agents: Sequence[str], preset_name: PresetName, settings: Settings
 def _variant(agent: str, preset_name: PresetName, settings: Settings) -> Config:
     changes = dict(Variant.parse(agent).changes)
     for_all = {name: value for name, value in settings.items() if name not in changes}
-    return preset(preset_name, agent=agent, **for_all)
+    try:
+        return preset(preset_name, agent=agent, **for_all)
+    except ValueError as error:  # which names a setting, of one of several agents
+        raise ValueError(f"{agent}: {error}") from error
 
 
 def _check_distinct(argument: str, values: Sequence[str]) -> None:

@@ -1,7 +1,6 @@
 """Tables of what was measured: columns by name, which go through CSV files unchanged."""
 
 import csv
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from edrl.core.check import fail
+from edrl.core.json_text import parse_json
 
 Table: TypeAlias = dict[str, list[Any]]
 """Columns of equal length, of numbers or of strings."""
@@ -115,13 +115,11 @@ def read_object(path: Path) -> dict[str, Any]:
     """The entries that a file holds; if it is damaged, the error names it and says how."""
     try:
         text = path.read_text(encoding="utf-8")
-        if not text.strip():
-            raise ValueError("it is empty")
-        content = json.loads(text)
+        content = parse_json(text)
         if not isinstance(content, dict):
             raise ValueError(
                 f"it must hold entries with names, as edrl writes them, got {text:.20}"
             )
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     return content

@@ -18,10 +18,11 @@ from edrl.core.precision import in_float64, is_concrete
 from edrl.core.risk import RiskMeasure, action_values, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.core.types import Array, Bool, Float, Int, ValuesLike
+from edrl.core.words import count, form
 from edrl.tabular.bellman import DistinctPairs, check_values, sweep
 from edrl.tabular.episodes import check_episodes_end
 from edrl.tabular.ground_truth import Truth
-from edrl.tabular.mdp import MDP
+from edrl.tabular.mdp import MDP, sizes_of
 from edrl.tabular.plot import Layer, State, name_of, plot_returns, truth_layers
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.progress import track
@@ -86,11 +87,12 @@ class Solution:
         return f" (taken with probability {share:.2g})" if share > 0 else ""
 
     def __repr__(self) -> str:
-        pairs = f"{self.mdp.num_states} states, {self.mdp.num_actions} actions"
+        sizes = sizes_of(self.mdp)
         last = f", the last change {self.residuals[-1]:.2g}" if self.iterations else ""
         ended = "converged in" if self.converged else "not converged after"
+        sweeps = count(self.iterations, "sweep")
         return (
-            f"Solution({name_of(self.family)}, {pairs}: {ended} {self.iterations:,} sweeps{last}; "
+            f"Solution({name_of(self.family)}, {sizes}: {ended} {sweeps}{last}; "
             f"expected return from the start {self._from_start():.4g})"
         )
 
@@ -231,7 +233,7 @@ def _most_sweeps(asked_for: int | None) -> int:
 
 def _warn(residuals: Float[np.ndarray, " iterations"], stalled: bool) -> None:
     """Say that the statistics have not settled."""
-    text = f"{len(residuals):,} sweeps have not settled the statistics"
+    text = f"{count(len(residuals), 'sweep')} {form(len(residuals), 'has', 'have')} not settled the statistics"
     last = f"the last one changed them by {residuals[-1]:.2g}"
     hope = ", and the changes no longer shrink" if stalled else ""
     warnings.warn(f"{text}: {last}{hope} (`converged` is false)", stacklevel=5)

@@ -21,9 +21,10 @@ from edrl.core.plot import COLOURS
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
 from edrl.core.types import Float
+from edrl.core.words import count
 from edrl.tabular.bellman import average, solve_linear, solve_moments
 from edrl.tabular.convex_bounds import bound_pairs, bound_states, in_parts, of_states, outcomes_of
-from edrl.tabular.mdp import MDP
+from edrl.tabular.mdp import MDP, sizes_of
 from edrl.tabular.plot import Layer, State, plot_returns
 from edrl.tabular.policy import Policy, PolicyLike, as_policy
 from edrl.tabular.return_range import return_range, state_range
@@ -80,9 +81,10 @@ class Truth:
         return plot_returns(self.mdp, [layer], states, "True return distributions")
 
     def __repr__(self) -> str:
-        pairs = f"{self.mdp.num_states} states, {self.mdp.num_actions} actions"
+        sizes = sizes_of(self.mdp)
+        sweeps = count(self.iterations, "sweep")
         return (
-            f"Truth({pairs}: error at most {self.error.max():.2g} after {self.iterations:,} sweeps;"
+            f"Truth({sizes}: error at most {self.error.max():.2g} after {sweeps};"
             f" expected returns from {self.means.min():.4g} to {self.means.max():.4g})"
         )
 

@@ -13,8 +13,9 @@ from edrl.core.plot import COLOURS
 from edrl.core.precision import in_float64
 from edrl.core.statistics import Statistics
 from edrl.core.types import Bool, Float, Int
+from edrl.core.words import count, form
 from edrl.tabular.ground_truth import Truth
-from edrl.tabular.mdp import MDP
+from edrl.tabular.mdp import MDP, sizes_of
 from edrl.tabular.plot import Layer, State, name_of, plot_returns, truth_layers
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ class Learnt:
         if self._diverged().all():
             raise fail("learnt", self, "all runs have diverged, and there is nothing to draw")
         layers = [*truth_layers(truth), *self._layers()]
-        title = f"Return distributions by {name_of(self.family)}, {self.steps[-1]:,} steps"
+        title = (
+            f"Return distributions by {name_of(self.family)}, {count(int(self.steps[-1]), 'step')}"
+        )
         return plot_returns(self.mdp, layers, states, title, self._note)
 
     def _note(self, state: int, action: int) -> str:
@@ -86,10 +89,11 @@ class Learnt:
 
     def __repr__(self) -> str:
         alphas, seeds = self.visits.shape[:2]
-        pairs = f"{self.mdp.num_states} states, {self.mdp.num_actions} actions"
+        sizes = sizes_of(self.mdp)
         lost = int(self._diverged().sum())
-        note = f"; {lost} of {alphas * seeds} runs have diverged" if lost else ""
-        return (
-            f"Learnt({name_of(self.family)}, {pairs}: {self.steps[-1]:,} steps for step sizes "
-            f"{', '.join(f'{size:g}' for size in self.step_sizes)} with {seeds} seeds{note})"
-        )
+        of = f"{count(alphas * seeds, 'run')} {form(lost, 'has', 'have')}"
+        note = f"; {lost} of {of} diverged" if lost else ""
+        steps = f"{count(int(self.steps[-1]), 'step')} for step sizes "
+        steps += ", ".join(f"{size:g}" for size in self.step_sizes)
+        learnt = f"{steps} with {count(seeds, 'seed')}{note}"
+        return f"Learnt({name_of(self.family)}, {sizes}: {learnt})"

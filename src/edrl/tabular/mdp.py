@@ -14,6 +14,7 @@ from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.core.precision import is_concrete
 from edrl.core.types import Array, Bool, Float, Int, Key
+from edrl.core.words import count
 from edrl.tabular.lists import Lists, ToyText, Transitions, gymnasium_lists, lists_to_arrays
 from edrl.tabular.reach import reached
 from edrl.tabular.rewards import PARTICLES, ContinuousRewards
@@ -187,8 +188,8 @@ class MDP(eqx.Module):
             return f"MDP(gamma={self.gamma}, successors={self.successors}, probs={self.probs})"
         rewards = np.asarray(self.rewards.atoms)[np.asarray(self.rewards.probs) > 0]
         return (
-            f"MDP({self.num_states} states ({int(self.terminal.sum())} terminal), "
-            f"{self.num_actions} actions, {self.num_transitions} transitions, "
+            f"MDP({count(self.num_states, 'state')} ({int(self.terminal.sum())} terminal), "
+            f"{count(self.num_actions, 'action')}, {count(self.num_transitions, 'transition')}, "
             f"rewards from {rewards.min():.4g} to {rewards.max():.4g}, gamma={self.gamma})"
         )
 
@@ -222,6 +223,11 @@ class MDP(eqx.Module):
             return jnp.asarray(reward)
         continuous = jax.tree.map(here, self.continuous)
         return jnp.where(continuous.kind == PARTICLES, reward, continuous.sample(key_continuous))
+
+
+def sizes_of(mdp: MDP) -> str:
+    """How large a problem is, in words: 5 states, 1 action."""
+    return f"{count(mdp.num_states, 'state')}, {count(mdp.num_actions, 'action')}"
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:

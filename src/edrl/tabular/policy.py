@@ -12,6 +12,7 @@ from edrl.core.check import fail
 from edrl.core.precision import is_concrete
 from edrl.core.statistics import Statistics
 from edrl.core.types import Array, Float, Int
+from edrl.core.words import Described
 from edrl.tabular.mdp import MDP
 from edrl.tabular.table import SUM_TOLERANCE, as_probabilities, nonzero_first
 
@@ -57,7 +58,7 @@ def as_policy(mdp: MDP, policy: PolicyLike) -> Policy:
         chosen = _from_name(mdp, policy)
     elif isinstance(policy, Statistics):
         right = "these are statistics: have they changed places with the policy?"
-        raise fail("policy", type(policy).__name__, right)
+        raise fail("policy", Described(type(policy).__name__), right)
     else:
         chosen = _from_array(mdp, policy)
     if not is_concrete(chosen.actions, chosen.probs):

@@ -12,6 +12,7 @@ import numpy as np
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.particles import Particles
 from edrl.core.types import Float
+from edrl.core.words import count, form
 from edrl.tabular.lists import Actions, Lists, Reward
 from edrl.tabular.mdp import MDP
 from edrl.tabular.rewards import Exponential, Normal, Uniform
@@ -208,7 +209,11 @@ def garnet(
     states, branching = check_count("states", states, 1), check_count("branching", branching, 1)
     shape = states, check_count("actions", actions, 1), branching
     if branching > states:
-        raise fail("branching", branching, f"there are only {states} states to lead to")
+        raise fail(
+            "branching",
+            branching,
+            f"there {form(states, 'is', 'are')} only {count(states, 'state')} to lead to",
+        )
     max_reward = check_number("max_reward", max_reward, 0.0)
     size = check_count("reward_atoms", reward_atoms, 1)
     rng = np.random.default_rng(seed)

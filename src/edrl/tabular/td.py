@@ -23,6 +23,7 @@ from edrl.core.precision import in_float64
 from edrl.core.risk import RiskMeasure, check_risk
 from edrl.core.statistics import Statistics, check_family
 from edrl.core.types import Float, Int, Key
+from edrl.core.words import count, form
 from edrl.tabular.dp import initial_values
 from edrl.tabular.episodes import check_episodes_end
 from edrl.tabular.learnt import Learnt
@@ -211,7 +212,10 @@ def _policy_that_ends(mdp: MDP, policy: PolicyLike, sampling: Sampling) -> Polic
 def _warn_of_divergence(values: Float[np.ndarray, "alphas seeds S A K"]) -> None:
     lost = ~np.isfinite(values).all(axis=(2, 3, 4))
     if lost.any():
-        text = f"{lost.sum()} of {lost.size} runs have diverged, to values that are not finite"
+        diverged = f"{form(int(lost.sum()), 'has', 'have')} diverged"
+        text = (
+            f"{lost.sum()} of {count(lost.size, 'run')} {diverged}, to values that are not finite"
+        )
         warnings.warn(f"{text}: a smaller step_size may help", stacklevel=4)
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from edrl.core.check import fail
 from edrl.core.particles import Particles
 from edrl.core.risk import Risk, risk_named
+from edrl.core.words import Described
 from edrl.deep.config import Config
 from edrl.deep.environments import Environment
 from edrl.deep.rollout import Batch, Rollout
@@ -126,12 +127,16 @@ class Agent(eqx.Module):
         self, parameters: Parameters, observations: Observations
     ) -> Float[Array, "batch feature"]:
         """What the last hidden layer takes, for statistics that are learnt beside this agent."""
-        raise fail("beside", type(self).__name__, "this agent has no `features` to learn from")
+        raise fail(
+            "beside", Described(type(self).__name__), "this agent has no `features` to learn from"
+        )
 
     @property
     def num_features(self) -> int:
         """How many features an observation has."""
-        raise fail("beside", type(self).__name__, "this agent has no `features` to learn from")
+        raise fail(
+            "beside", Described(type(self).__name__), "this agent has no `features` to learn from"
+        )
 
     def diagnose(
         self, parameters: Parameters, target: Parameters, batch: Batch, key: Key

@@ -16,7 +16,8 @@ from edrl.deep.networks import Network, network_for
 from edrl.deep.rollout import Batch, Rollout
 from edrl.deep.types import ActionValues, AnyArray, Key, Losses, Observations, Parameters
 
-_FAR = 1e6  # beyond the returns of every environment
+_FAR = 1e6  # beyond every support
+_ENDLESS = 0.5 * _FAR  # a mean farther out says that there is no support, but for rounding
 _ROUNDINGS = (
     64  # that values may be off by: those of a narrow distribution far from 0 have few digits
 )
@@ -162,8 +163,12 @@ class StatisticsAgent(Agent):
         return self.risk(self.family.impute(values))
 
     def _beyond(self, goal: Particles) -> Float[Array, ""]:
-        """The share of mass farther out than any mean that the statistics can express."""
+        """The share of mass farther out than any mean that the statistics can express.
+
+        It is 0 for those that can express every mean, however large the rewards.
+        """
         extremes = Particles(jnp.array([[-_FAR], [_FAR]], goal.atoms.dtype))
         low, high = self.family.mean(self.family.evaluate(extremes))
-        outside = (goal.atoms < low) | (goal.atoms > high)
+        outside = (goal.atoms < low) & (low > -_ENDLESS)
+        outside |= (goal.atoms > high) & (high < _ENDLESS)
         return jnp.mean(jnp.sum(jnp.where(outside, goal.probs, 0.0), axis=-1))

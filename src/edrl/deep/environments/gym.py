@@ -9,6 +9,7 @@ from gymnasium.envs import registration
 from gymnasium.spaces import Box, Discrete
 
 from edrl.core.check import fail
+from edrl.core.words import Described
 from edrl.deep.environments.environment import Step, check_saved_name, check_step, text_to_array
 from edrl.deep.environments.spaces import (
     FrameReader,
@@ -146,7 +147,7 @@ def _refuse_what_adapts(env: gymnasium.Env, name: str) -> None:
             right = "it adapts to what it sees, and evaluations see others: scale by fixed numbers"
             raise fail(
                 f"wrapper of {name}",
-                type(env).__name__,
+                Described(type(env).__name__),
                 f"{right} (TransformObservation, TransformReward)",
             )
         env = env.env

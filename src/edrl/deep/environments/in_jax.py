@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from edrl.core.check import fail
+from edrl.core.words import Described
 from edrl.deep.environments.environment import (
     Form,
     Step,
@@ -167,7 +168,7 @@ def check_environment(environment: JaxEnvironment) -> State:
         if "unhashable" not in str(error):
             raise
         right = "it must be hashable, as objects are that do not define __eq__"
-        raise fail("env", type(environment).__name__, right) from error
+        raise fail("env", Described(type(environment).__name__), right) from error
 
 
 @cache
@@ -181,7 +182,7 @@ def _checked(environment: JaxEnvironment) -> State:
     later, after = _pair(name, "step", found)
     if not isinstance(after, JaxStep):
         right = "the second part of it must be a JaxStep"
-        raise fail(f"what step of {name} returns", type(after).__name__, right)
+        raise fail(f"what step of {name} returns", Described(type(after).__name__), right)
     _check_state(name, state, later)
     _check_form(f"frame of {name} after a step", after.frame, _declared(environment))
     for field in ("reward", "score"):
@@ -199,7 +200,7 @@ def _pair(name: str, method: str, found: object) -> tuple[State, PyTree]:
     if not isinstance(found, tuple) or len(found) != 2:
         second = "frame" if method == "reset" else "JaxStep"
         right = f"it must be a pair: the state and the {second}"
-        raise fail(f"what {method} of {name} returns", type(found).__name__, right)
+        raise fail(f"what {method} of {name} returns", Described(type(found).__name__), right)
     return found
 
 
@@ -207,7 +208,9 @@ def _check_state(name: str, before: State, after: State) -> None:
     """Whether a step leaves the form of the state as it is."""
     was, now = str(jax.tree.structure(before)), str(jax.tree.structure(after))
     if was != now:
-        raise fail(f"state of {name} after a step", now, f"it must be {was}, as after reset")
+        raise fail(
+            f"state of {name} after a step", Described(now), f"it must be {was}, as after reset"
+        )
     for (path, one), other in zip(
         jax.tree_util.tree_leaves_with_path(before), jax.tree.leaves(after), strict=True
     ):
@@ -220,5 +223,5 @@ def _check_form(what: str, found: Form | Array, right: Form) -> None:
         raise fail(what, _told(found), f"it must be {_told(right)}")
 
 
-def _told(form: Form | Array) -> str:
-    return f"{form.dtype} of shape {form.shape}"
+def _told(form: Form | Array) -> Described:
+    return Described(f"{form.dtype} of shape {form.shape}")

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import Shaped
 
 from edrl.core.check import fail
+from edrl.core.words import Described
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SHOWN = 8  # entries of an array that a message still shows
@@ -106,7 +107,7 @@ def read_results(name: str, method: str, results: Any) -> tuple[Any, ...]:
     if not isinstance(results, tuple) or len(results) != len(parts):
         got = f"{len(results)} of them" if isinstance(results, tuple) else type(results).__name__
         right = f"it must be a tuple ({', '.join(parts)})"
-        raise fail(f"what {method} of {name} returns", got, right)
+        raise fail(f"what {method} of {name} returns", Described(got), right)
     return results
 
 
@@ -124,11 +125,11 @@ def told(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist() if value.size <= _SHOWN else _shape_told(value)
     text = repr(value)
-    return value if len(text) <= 80 else f"{text[:80]}..."
+    return value if len(text) <= 80 else Described(f"{text[:80]}...")
 
 
 def _shape_told(array: np.ndarray | np.generic | None) -> Any:
-    return None if array is None else f"{array.dtype} of shape {array.shape}"
+    return None if array is None else Described(f"{array.dtype} of shape {array.shape}")
 
 
 def _numbers(value: Any) -> np.ndarray | None:
