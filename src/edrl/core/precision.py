@@ -22,7 +22,8 @@ from edrl.core.types import Array
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+"""Beyond it float32 has infinities alone."""
 
 
 def is_concrete(*arrays: object) -> bool:
@@ -43,9 +44,9 @@ def check_finite(argument: str, array: jax.Array) -> jax.Array:
 def overflows(numbers: object) -> bool:
     """Whether JAX would make infinities of finite numbers on the host, as it does in float32."""
     if isinstance(numbers, np.ndarray):
-        suspect = numbers.dtype == np.float64 and np.abs(numbers).max(initial=0) > _LARGEST
+        suspect = numbers.dtype == np.float64 and np.abs(numbers).max(initial=0) > LARGEST_FLOAT32
     else:
-        suspect = isinstance(numbers, float) and abs(numbers) > _LARGEST
+        suspect = isinstance(numbers, float) and abs(numbers) > LARGEST_FLOAT32
     if not suspect or jax.enable_x64.value:
         return False
     return bool(_too_large(np.asarray(numbers, np.float64)).any())
@@ -65,7 +66,7 @@ def check_fits(argument: str, numbers: object) -> None:
 
 def _too_large(array: np.ndarray) -> np.ndarray:
     """Which numbers are finite, and would not be in float32."""
-    return np.asarray(np.isfinite(array) & (np.abs(array) > _LARGEST))
+    return np.asarray(np.isfinite(array) & (np.abs(array) > LARGEST_FLOAT32))
 
 
 def as_float(x: ArrayLike) -> Array:
