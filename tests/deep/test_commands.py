@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.damage import command
+from tests.damage import command as typed
 
 from edrl import Quantiles, __version__, cli
 from edrl.cli.evaluate import Evaluate
@@ -92,7 +92,7 @@ def test_whole_numbers_may_be_spelt_as_in_settings(tmp_path: Path) -> None:
         assert whole_number(text) == number
     for flag in ("--steps", "--size", "--seed"):
         for text in ("1.5", "1e400", "nan", "many"):
-            status, printed = command("train", flag, text, "--out", str(tmp_path))
+            status, printed = typed("train", flag, text, "--out", str(tmp_path))
             assert status == 2
             assert "it must be a whole number, such as 1000 or 1e6" in printed.replace(" │ │ ", " ")
     nowhere = str(tmp_path)
@@ -104,7 +104,7 @@ def test_whole_numbers_may_be_spelt_as_in_settings(tmp_path: Path) -> None:
         ("suite", "--seeds", "1e1"),
     )
     for arguments in commands:
-        status, printed = command(*arguments)
+        status, printed = typed(*arguments)
         assert status == 2
         assert "no run" in printed or "--out" in printed, printed  # the number was read
 
