@@ -1,5 +1,7 @@
 """The named algorithms are the statistics and imputation that the paper says they are."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -75,9 +77,17 @@ def test_odd_numbers_of_levels_contain_one_half(k: int) -> None:
     assert 0.5 in edrl.midpoints(k)
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_errors() -> None:
+    nothing: Any = None
     with pytest.raises(ValueError, match=r"name must be one of .*C51.*, got 'C52'"):
         edrl.algorithm("C52")
+    with pytest.raises(ValueError, match=r"did you mean EDRL.*got 'EDLR'"):
+        edrl.algorithm("EDLR")
+    with pytest.raises(ValueError, match=r"name must be one of .*, got None"):
+        edrl.algorithm(nothing)
+    with pytest.raises(ValueError, match=r"imputation must be .*did you mean exact.*got 'Exat'"):
+        edrl.Expectiles(5, imputation="Exat")
     with pytest.raises(ValueError, match=r"support( is |.* got )None.*C51 needs the range"):
         edrl.algorithm("C51")
 

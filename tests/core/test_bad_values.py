@@ -55,3 +55,32 @@ def test_nan_is_not_hidden_under_jit(case: Case) -> None:
     assert np.isnan(found.atoms[1]).all()
     assert np.isfinite(found.atoms[0]).all()
     np.testing.assert_allclose(found.probs.sum(-1), 1, atol=1e-9)
+
+
+BEYOND = Particles([1.0, -1e100])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: edrl.Expectiles(5).evaluate(BEYOND), r"mu.atoms\[1\] is -1e\+100"),
+        (lambda: edrl.Quantiles(5).evaluate(BEYOND), r"mu.atoms\[1\] is -1e\+100"),
+        (lambda: BEYOND.mean(), r"atoms\[1\] is -1e\+100"),
+        (lambda: edrl.metrics.cramer(Particles([1.0]), BEYOND), r"nu.atoms\[1\] is -1e\+100"),
+        (lambda: edrl.Expectiles(5).impute(np.full(5, 1e100)), r"values\[0\] is 1e\+100"),
+        (lambda: edrl.Expectiles(5).mean(np.full(5, 1e100)), r"values\[0\] is 1e\+100"),
+        (lambda: BEYOND.cdf(np.array([0.0])), r"atoms\[1\] is -1e\+100"),
+    ],
+)
+def test_numbers_beyond_float32_are_refused_with_their_values(call: Any, words: str) -> None:
+    """JAX would make infinities of them, and of these NaN."""
+    with jax.enable_x64(False), pytest.raises(ValueError, match=f"{words}: float32 holds .*3.4e38"):
+        call()
+
+
+def test_float64_takes_what_float32_cannot_hold() -> None:
+    with jax.enable_x64(True):
+        values = edrl.Expectiles(5).evaluate(BEYOND)
+        assert np.isfinite(edrl.Expectiles(5).impute(np.asarray(values)).atoms).all()
+    with jax.enable_x64(False):  # an infinity is no number that was too large
+        assert Particles([0.0, 1.0]).cdf(np.array([np.inf])) == 1

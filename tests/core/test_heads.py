@@ -277,7 +277,7 @@ def test_chords_must_know_their_sides() -> None:
 @pytest.mark.parametrize(
     ("kind", "head", "words"),
     [(Expectiles, "ordered", "chords, atoms"), (Quantiles, "chords", "ordered"),
-     (HuberQuantiles, "chord", "ordered, atoms")],
+     (HuberQuantiles, "order", r"ordered, atoms \(did you mean ordered\?\)")],
 )  # fmt: skip
 def test_heads_of_other_statistics_are_refused(kind: Any, head: str, words: str) -> None:
     with pytest.raises(ValueError, match=f"head must be one of {words}, got '{head}'"):

@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.damage import command as typed
 
 from edrl import Quantiles, __version__, cli
 from edrl.cli.evaluate import Evaluate
+from edrl.cli.flags import whole_number
 from edrl.cli.play import Play
 from edrl.cli.train import Train
 from edrl.core.particles import Particles
@@ -91,6 +93,29 @@ def test_help_tells_of_the_version(
     with pytest.raises(SystemExit):
         cli.main()
     assert "edrl --version shows the version" in _printed(capsys)
+
+
+def test_whole_numbers_may_be_spelt_as_in_settings(tmp_path: Path) -> None:
+    """As `--set steps=1e3` takes them."""
+    for text, number in (("1e3", 1000), ("1_000", 1000), ("-1", -1), ("9" * 20, int("9" * 20))):
+        assert whole_number(text) == number
+    for flag in ("--steps", "--size", "--seed"):
+        for text in ("1.5", "1e400", "nan", "many"):
+            status, printed = typed("train", flag, text, "--out", str(tmp_path))
+            assert status == 2
+            assert "it must be a whole number, such as 1000 or 1e6" in printed.replace(" │ │ ", " ")
+    nowhere = str(tmp_path)
+    commands = (
+        ("train", "--resume", nowhere, "--steps", "1e3"),
+        ("train", "--resume", nowhere, "--size", "1e1"),
+        ("evaluate", nowhere, "--episodes", "1e2"),
+        ("play", nowhere, "--steps", "1e2"),
+        ("suite", "--seeds", "1e1"),
+    )
+    for arguments in commands:
+        status, printed = typed(*arguments)
+        assert status == 2
+        assert "no run" in printed or "--out" in printed, printed  # the number was read
 
 
 def test_evaluate_and_play(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,10 @@
 """A trained agent in somebody's hands: what it is asked, and what it does not import."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from tests.damage import command
@@ -61,6 +63,8 @@ def test_one_observation_or_a_batch(of_vectors: Trained) -> None:
         ([[0.0], [np.inf]], "observation must be finite, got inf"),
         (["left"], "observation must be numbers, got an array of <U4"),
         ([None], "observation must be numbers, got an array of object"),
+        ([[0.0], [1.0, 2.0]], r"observation must be one array .*, got \[\[0.0\], \[1.0, 2.0\]\]"),
+        ([1e300], r"observation must be at most 3.4e38 .* float32 .* got 1e\+300"),
     ],
 )
 def test_what_is_no_observation_is_refused(
@@ -69,6 +73,17 @@ def test_what_is_no_observation_is_refused(
     for ask in (of_vectors.act, of_vectors.returns):
         with pytest.raises(ValueError, match=words):
             ask(observation)  # type: ignore[operator]
+
+
+def test_answers_that_are_not_finite_are_not_given(of_vectors: Trained) -> None:
+    """Of NaN, the first action would be the best."""
+    spoiled = replace(of_vectors, parameters=jax.tree.map(lambda x: x * 1e3, of_vectors.parameters))
+    batch = np.array([[0.5], [-3e38]])
+    for observation in (batch, batch[1]):
+        for ask in (spoiled.act, spoiled.returns):
+            with pytest.raises(ValueError, match=r"observation.* is -3e\+38: .* not finite"):
+                ask(observation)
+    assert spoiled.act(batch[0]) in (0, 1)
 
 
 def test_bytes_are_not_cut(of_pictures: Trained) -> None:

@@ -1,5 +1,6 @@
 """What environments of one's own hand out: what does not fit their spaces is refused in words."""
 
+import warnings
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ from edrl.deep.environments import make
 from edrl.deep.frames import RecentFrames, together
 
 BYTES, FLOATS, PLACES = Box(0, 255, (2,), np.uint8), Box(-1, 1, (2,), np.float32), Discrete(5)
+LONG = Box(-(2**40), 2**40, (2,), np.int64)
 
 
 class Odd(gymnasium.Env):
@@ -35,7 +37,7 @@ def rewarding(reward: Any) -> Odd:
     return odd
 
 
-@pytest.mark.parametrize("reward", [None, np.array([1.0, 2.0]), np.nan, "1.0", 1j])
+@pytest.mark.parametrize("reward", [None, np.array([1.0, 2.0]), np.nan, "1.0", 1j, 1e39, -1e300])
 def test_rewards_must_be_numbers(reward: Any) -> None:
     env = make(rewarding(reward), seed=0)
     env.reset()
@@ -62,9 +64,13 @@ def test_a_reward_may_be_an_array_with_one_entry(reward: Any) -> None:
         (PLACES, 1.5, "got 1.5"),
         (PLACES, np.eye(5)[2], r"Discrete\(5\), got \[0.0, 0.0, 1.0"),
         (Discrete(5, start=3), 2, "got 2"),
-        (FLOATS, 0.5, r"must have the shape \(2,\) of Box.*got float64 of shape \(\)"),
-        (FLOATS, np.zeros(3), r"got float64 of shape \(3,\)"),
-        (FLOATS, np.zeros((1, 2)), r"got float64 of shape \(1, 2\)"),
+        (FLOATS, 0.5, r"must have the shape \(2,\) of Box.*got 0.5, float64 of shape \(\)"),
+        (FLOATS, np.zeros(3), r"got \[0.0, 0.0, 0.0\], float64 of shape \(3,\)"),
+        (FLOATS, np.zeros(99), r"got float64 of shape \(99,\)"),
+        (FLOATS, np.zeros((1, 2)), r"got \[\[0.0, 0.0\]\], float64 of shape \(1, 2\)"),
+        (LONG, np.array([0, 2**24 + 1]), "is 16777217: float32.* beyond 16,777,216"),
+        (LONG, np.array([-(2**24) - 1, 0]), "is -16777217: float32"),
+        (FLOATS, np.array([0, 2**24 + 1]), "is 16777217: float32"),
         (FLOATS, [0.0, 1e39], "must be finite numbers"),
         (FLOATS, "left", r"must lie in .*Box.*got 'left'"),
         (FLOATS, [[1.0], [1.0, 2.0]], "must lie in"),
@@ -75,7 +81,7 @@ def test_observations_outside_their_space_are_refused(
     space: gymnasium.Space, observation: Any, words: str
 ) -> None:
     """At the first observation, and at a later one: NumPy would change each of them in silence."""
-    good = space.sample()
+    good = np.zeros(2, int) if space == LONG else space.sample()
     for first, later in ((observation, good), (good, observation)):
         env = make(Odd(space, first, later), seed=0)
         with pytest.raises(ValueError, match=f"observation of Odd.*{words}"):
@@ -93,9 +99,18 @@ def test_what_fits_a_space_may_have_another_type() -> None:
 def test_floats_outside_the_bounds_are_used_and_told_once() -> None:
     """LunarLander and others do not keep the bounds that they declare."""
     env = make(Odd(FLOATS, np.array([0.0, 3.0]), np.array([0.0, 4.0])), seed=0)
-    with pytest.warns(UserWarning, match=r"observations of Odd lie outside .*Box.*used as"):
+    told = r"observation\[1\] of Odd is 3, which lies outside -1 to 1 of .* used as it is"
+    with pytest.warns(UserWarning, match=told):
         assert env.reset().tolist() == [0, 3]
-    assert env.step(0).frame.tolist() == [0, 4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert env.step(0).frame.tolist() == [0, 4]
+
+
+def test_whole_numbers_that_float32_holds_are_kept() -> None:
+    for space in (LONG, Box(-np.inf, np.inf, (2,), np.float32)):
+        frame = make(Odd(space, np.array([2**24, -(2**24)])), seed=0).reset()
+        assert frame.tolist() == [2**24, -(2**24)]
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,21 @@ def test_a_name_and_a_setting_must_not_contradict(make: Any) -> None:
         make(agent="er-dqn[size=51]", size=5)
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("clasic", {}, "preset must be one of .*did you mean classic.* got 'clasic'"),
+        ([], {}, r"preset must be one of .* got \[\]"),
+        ("quick", {"step": 3}, "setting must be one of .*did you mean steps.* got 'step'"),
+        ("quick", {"Learning_rat": 1}, "did you mean learning_rate.* got 'Learning_rat'"),
+    ],
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_what_a_preset_does_not_know_is_told(name: Any, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        preset(name, **given)
+
+
 def test_every_setting_has_a_kind_and_a_sentence() -> None:
     fields = [field.name for field in dataclasses.fields(Config)]
     assert set(fields) - {"agent", "changed"} == set(SETTINGS)

@@ -1,6 +1,7 @@
 """`MDP` and `Policy`: every constructor agrees with a brute-force reading of what it was given."""
 
 import itertools
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from edrl.core.families import Mean
+from edrl.core.families import Expectiles, Mean
 from edrl.core.particles import Particles
 from edrl.tabular.bellman import solve_moments
 from edrl.tabular.dp import evaluate
@@ -549,3 +550,14 @@ def test_a_reward_may_be_a_number_of_any_library() -> None:
         np.testing.assert_array_equal(
             MDP.from_lists([[[(1.0, 1, reward)]], []], 0.9).rewards.atoms, expected
         )
+
+
+@pytest.mark.parametrize(("gamma", "most"), [(0.9, "1e+299"), (0.0, "1e+300"), (1.0, "5e+299")])
+def test_rewards_whose_returns_float64_cannot_hold_are_refused(gamma: float, most: str) -> None:
+    def paying(reward: float) -> MDP:
+        return MDP.from_lists([[[(0.5, 1, 1.0), (0.5, 1, reward)]], []], gamma)
+
+    words = rf"rewards\[0, 0, 1\] is -1e\+308: state 0.*gamma {gamma:g} .*at most {re.escape(most)}"
+    with pytest.raises(ValueError, match=words):
+        paying(-1e308)
+    assert np.isfinite(evaluate(paying(-9e298), [0, 0], Expectiles(5)).values).all()

@@ -79,6 +79,14 @@ def test_states_may_be_named_or_numbered(solution: Solution, truth: Truth) -> No
         solution.plot(truth=Particles([[0.0], [1.0]]))
 
 
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize("wrong", [3, "truth", np.zeros(3)])
+def test_what_is_no_truth_is_refused(wrong: Any, solution: Solution, learnt: Learnt) -> None:
+    for result in (solution, learnt):
+        with pytest.raises(ValueError, match=r"truth must be what .*return_distributions.* got"):
+            result.plot(truth=wrong)
+
+
 def test_each_seed_is_drawn_and_diverged_runs_are_left_out(learnt: Learnt) -> None:
     figure = learnt.plot()
     assert len(curves(figure.axes[0])) == 4
@@ -88,6 +96,10 @@ def test_each_seed_is_drawn_and_diverged_runs_are_left_out(learnt: Learnt) -> No
     lost = replace(learnt, values=values)
     assert len(curves(lost.plot().axes[0])) == 3
     assert "1 of 4 runs has diverged" in repr(lost)
+    means = [learnt.final()[a, s, 0, 0, 2] for a, s in ((0, 0), (0, 1), (1, 1))]
+    told = f"expected returns at the start {min(means):.4g} to {max(means):.4g}; 1 of 4"
+    assert told in repr(lost)
+    assert "expected" not in repr(replace(learnt, values=np.full_like(values, np.nan)))
     with pytest.raises(ValueError, match="all runs have diverged"):
         replace(learnt, values=np.full_like(values, np.nan)).plot()
 

@@ -70,7 +70,7 @@ for call in (
     lambda atoms: metrics.kolmogorov_smirnov(atoms, atoms),
     lambda atoms: metrics.integrated_cdf(atoms, atoms),
     risk.CVaR(0.5), risk.ValueAtRisk(0.5), risk.Entropic(1.0), risk.ExpectedReturn(),
-    risk.ExpectileRisk(0.3), risk.MeanVariance(1.0),
+    risk.ExpectileRisk(0.3), risk.MeanVariance(1.0), risk.MeanDeviation(1.0),
     mu.add,
     lambda atoms: tabular.exact_backup(tabular.problems.n_chain(3), 0, atoms),
 ):
@@ -86,8 +86,39 @@ def test_at_run_time_each_form_is_told_in_plain_words() -> None:
     found = subprocess.run([sys.executable, "-c", MESSAGES], capture_output=True, text=True)
     lines = found.stdout.splitlines()
     values_for_samples, samples_for_values = [lines[0], *lines[4:]], lines[1:4]
-    assert len(lines) == 4 + 6 + 14, found.stderr
+    assert len(lines) == 4 + 6 + 15, found.stderr
     assert all("samples (Particles) where statistics are expected" in x for x in samples_for_values)
     for text in values_for_samples:
         assert "got an array of shape (3,) where samples are expected" in text
         assert "pass edrl.Particles(atoms, probs)" in text
+
+
+NO_SAMPLES = """
+import edrl
+from edrl import metrics, risk
+family, mu = edrl.Expectiles(3), edrl.Particles([0.0, 1.0])
+values = family.evaluate(mu)
+for wrong in ([1.0, 2.0], (1.0, 2.0), None, "abc", object()):
+    for call in (
+        family.evaluate,
+        edrl.Quantiles(3).evaluate,
+        lambda wrong: family.loss(values, wrong),
+        lambda wrong: metrics.wasserstein(mu, wrong),
+        lambda wrong: metrics.cramer(wrong, mu),
+        risk.CVaR(0.5), risk.MeanDeviation(1.0),
+        mu.add,
+    ):
+        try:
+            call(wrong)
+        except TypeError as error:
+            print(error)
+"""
+
+
+def test_what_is_neither_an_array_nor_samples_is_told_in_the_same_words() -> None:
+    found = subprocess.run([sys.executable, "-c", NO_SAMPLES], capture_output=True, text=True)
+    lines = found.stdout.splitlines()
+    assert len(lines) == 5 * 8, found.stderr
+    for place, kind in enumerate(("list", "tuple", "NoneType", "str", "object")):
+        for text in lines[8 * place : 8 * (place + 1)]:
+            assert f"got {kind} where samples are expected: pass edrl.Particles" in text

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union
 
 from edrl import __version__
+from edrl.cli.flags import FLAGS
 from edrl.compilations import cache_compilations_of_command
 from edrl.named_modules import find_named_modules_in
 
@@ -95,9 +96,13 @@ def _command(arguments: list[str]) -> Callable[[], int]:
         from edrl.cli.train import Train, train_by_default
 
         default = train_by_default(arguments)
-        return tyro.cli(Train, prog="edrl train", args=arguments[1:], default=default)
+        return tyro.cli(
+            Train, prog="edrl train", args=arguments[1:], default=default, registry=FLAGS
+        )
     command = getattr(importlib.import_module(f"edrl.cli.{name}"), name.capitalize())
-    parsed: Callable[[], int] = tyro.cli(command, prog=f"edrl {name}", args=arguments[1:])
+    parsed: Callable[[], int] = tyro.cli(
+        command, prog=f"edrl {name}", args=arguments[1:], registry=FLAGS
+    )
     return parsed
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_count, fail, one_of
 from edrl.core.families import Categorical, Expectiles, HuberQuantiles, Mean, Quantiles, midpoints
 from edrl.core.imputation import MaximumEntropy
 from edrl.core.statistics import Statistics
@@ -132,6 +132,6 @@ def algorithm(
 ) -> Statistics:
     """The statistics and imputation of a named algorithm: `algorithm("EDRL", 9)`; see `ALGORITHMS`."""
     known = {known.lower(): known for known in ALGORITHMS}
-    if name.lower() not in known:
-        raise fail("name", name, f"it must be one of {', '.join(ALGORITHMS)}")
+    if str(name).lower() not in known:
+        raise fail("name", name, one_of(name, ALGORITHMS))
     return ALGORITHMS[known[name.lower()]](size, support)

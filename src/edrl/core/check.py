@@ -3,7 +3,8 @@ right.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeGuard, cast
 
@@ -19,6 +20,20 @@ def fail(argument: str, value: object, right: str) -> ValueError:
     if right.startswith("it must "):
         return ValueError(f"{argument} {right.removeprefix('it ')}, got {value!r}")
     return ValueError(f"{argument} is {value!r}: {right}")
+
+
+def nearest(word: object, known: Iterable[str], most: int = 2) -> list[str]:
+    """The names that a misspelt word is nearest to, whatever its capitals."""
+    spelt = {name.lower(): name for name in known}
+    return [spelt[match] for match in get_close_matches(str(word).lower(), spelt, n=most)]
+
+
+def one_of(word: object, known: Iterable[str], other: str = "") -> str:
+    """What would be right instead of a word that is not known, and what was probably meant."""
+    names = tuple(known)
+    near = nearest(word, names)
+    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"it must be one of {', '.join(names)}{f', or {other}' if other else ''}{meant}"
 
 
 def check_count(argument: str, value: object, least: int, most: int | None = None) -> int:

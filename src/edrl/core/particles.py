@@ -251,7 +251,8 @@ def _in_words(atoms: np.ndarray, probs: np.ndarray) -> str:
 def check_samples(mu: Particles) -> Particles:
     """`mu`, if it is a distribution."""
     if not isinstance(mu, Particles):
-        got = type(mu).__name__ if np.ndim(mu) == 0 else f"an array of shape {np.shape(mu)}"
+        shape = getattr(mu, "shape", None)  # lists, which may hold traced numbers, have none
+        got = type(mu).__name__ if shape is None else f"an array of shape {shape}"
         right = "pass edrl.Particles(atoms, probs); values of statistics are imputed first"
         raise TypeError(f"got {got} where samples are expected: {right}, family.impute(values)")
     return mu

@@ -22,6 +22,9 @@ from edrl.core.types import Array
 P = ParamSpec("P")
 R = TypeVar("R")
 
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+"""Beyond it float32 has infinities alone."""
+
 
 def is_concrete(*arrays: object) -> bool:
     """Whether the numbers can be looked at, that is, none of them is being traced."""
@@ -36,6 +39,34 @@ def check_finite(argument: str, array: jax.Array) -> jax.Array:
             at = tuple(map(int, np.argwhere(~finite)[0]))
             raise fail(f"{argument}{list(at)}", float(array[at]), "it must be finite")
     return array
+
+
+def overflows(numbers: object) -> bool:
+    """Whether JAX would make infinities of finite numbers on the host, as it does in float32."""
+    if isinstance(numbers, np.ndarray):
+        suspect = numbers.dtype == np.float64 and np.abs(numbers).max(initial=0) > LARGEST_FLOAT32
+    else:
+        suspect = isinstance(numbers, float) and abs(numbers) > LARGEST_FLOAT32
+    if not suspect or jax.enable_x64.value:
+        return False
+    return bool(_too_large(np.asarray(numbers, np.float64)).any())
+
+
+def check_fits(argument: str, numbers: object) -> None:
+    """Refuse finite numbers on the host that JAX would make infinities of."""
+    if not overflows(numbers):
+        return
+    array = np.asarray(numbers, np.float64)
+    at = tuple(map(int, np.argwhere(_too_large(array))[0]))
+    right = (
+        "float32 holds numbers up to 3.4e38: use smaller ones, or float64 with jax.enable_x64(True)"
+    )
+    raise fail(f"{argument}{list(at) or ''}", float(array[at]), right)
+
+
+def _too_large(array: np.ndarray) -> np.ndarray:
+    """Which numbers are finite, and would not be in float32."""
+    return np.asarray(np.isfinite(array) & (np.abs(array) > LARGEST_FLOAT32))
 
 
 def as_float(x: ArrayLike) -> Array:

@@ -165,6 +165,7 @@ class MeanDeviation(Risk):
 
     @jit
     def __call__(self, mu: Particles) -> Numbers:
+        mu = check_samples(mu)
         return mu.mean() - self.weight * mu.std()
 
 

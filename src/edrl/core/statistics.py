@@ -16,7 +16,7 @@ from jax.core import Tracer
 from edrl.core.check import fail
 from edrl.core.jit import jit
 from edrl.core.particles import Particles
-from edrl.core.precision import check_finite
+from edrl.core.precision import as_float, check_finite, check_fits
 from edrl.core.types import (
     Array,
     Atoms,
@@ -206,12 +206,13 @@ class Statistics(eqx.Module):
         if isinstance(values, Particles):
             right = "evaluate them first, family.evaluate(mu)"
             raise TypeError(f"got samples (Particles) where statistics are expected: {right}")
-        array = jnp.asarray(values)
+        given = as_float(values)
+        check_fits("values", given)
+        array = jnp.asarray(given)
         if array.shape[-1:] != (self.size,):
             right = f"the last axis must hold the {self.size} statistics of {type(self).__name__}"
             raise fail("values.shape", array.shape, right)
-        # Levels of the dtype of whole numbers would all be 0, silently.
-        return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+        return array
 
     def __hash__(self) -> int:
         """`jax.jit(family.impute)` asks for it. Arrays have no hash: their shapes stand for them.

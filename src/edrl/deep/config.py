@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from edrl.core.algorithms import ALGORITHMS, algorithm
-from edrl.core.check import fail
+from edrl.core.check import fail, one_of
 from edrl.core.json_text import parse_json
 from edrl.core.statistics import Statistics
 from edrl.deep.named_statistics import named_imputation, own_statistics, with_head
@@ -383,7 +383,10 @@ PRESETS: dict[PresetName, dict[str, Any]] = {
 
 def preset(name: PresetName, **settings: Any) -> Config:
     """A preset with other settings: `preset("minatar", agent="er-dqn[size=51]", seed=3)`."""
-    if name not in PRESETS:
-        raise fail("preset", name, f"it must be one of {', '.join(PRESETS)}")
+    if name not in tuple(PRESETS):  # it may be no name at all
+        raise fail("preset", name, one_of(name, PRESETS))
+    for setting in settings:
+        if setting not in ("agent", "changed", *SETTINGS):
+            raise fail("setting", setting, one_of(setting, ("agent", *SETTINGS)))
     variant = Variant.parse(settings.get("agent", DEFAULTS["agent"]))
     return Config(**{**PRESETS[name], **settings, **checked_changes(variant, settings)})

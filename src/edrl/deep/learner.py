@@ -284,6 +284,15 @@ def greedy_actions(
     return jnp.argmax(agent.action_values(parameters, observations, key_of(seed)), axis=-1)
 
 
+@jax.jit
+def greedy_values(
+    agent: Agent, parameters: Parameters, observations: Observations, seed: Seed
+) -> tuple[Int[Array, " batch"], Float[Array, " batch"]]:
+    """The actions of highest value, and their values."""
+    values = agent.action_values(parameters, observations, key_of(seed))
+    return jnp.argmax(values, axis=-1), jnp.max(values, axis=-1)
+
+
 class GreedyPolicy:
     """Chooses the actions of highest value; an agent's random numbers differ from call to call."""
 

@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 from typing import Any
 
-from edrl.core.check import fail
+from edrl.core.check import fail, one_of
 from edrl.deep.callbacks import Callback, Evaluation, Row
 from edrl.deep.environments.environment import missing
 from edrl.deep.objects import is_object_name, load_object
@@ -109,7 +109,7 @@ def logger_named(name: str) -> Callback:
             raise fail("logger", name, "it must be an edrl.deep.Callback, or a class of them")
         return made
     if name not in LOGGERS:
-        raise fail("logger", name, f"it must be one of {', '.join(LOGGERS)}, or MODULE:NAME")
+        raise fail("logger", name, one_of(name, LOGGERS, "MODULE:NAME"))
     return LOGGERS[name]()
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from edrl.core.check import fail
+from edrl.core.check import fail, one_of
 from edrl.deep.types import AnyArray, Observations
 
 NetworkName = Literal["nature", "nips", "minatar", "mlp"]
@@ -133,7 +133,7 @@ def network_for(
     """
     shape = tuple(int(n) for n in observation_shape)
     if name not in get_args(NetworkName):
-        raise fail("network", name, f"it must be one of {', '.join(get_args(NetworkName))}")
+        raise fail("network", name, one_of(name, get_args(NetworkName)))
     if name == "minatar" and _is_large(shape):
         right = f"it is for 10 x 10 pixels, not {shape}: preset paper is for Atari"
         raise fail("network", name, f"{right}, MinAtar's games are minatar/NAME")

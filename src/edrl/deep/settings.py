@@ -7,11 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 from math import inf
 from typing import Any, Protocol, cast, get_args, runtime_checkable
 
-from edrl.core.check import check_count, check_number, check_seed, fail
+from edrl.core.check import check_count, check_number, check_seed, fail, one_of
 from edrl.core.families import HEAD_NAMES, IMPUTATION_NAMES
 from edrl.core.risk import risk_named
 from edrl.deep.networks import NetworkName
@@ -182,13 +181,6 @@ def is_users_own(name: str) -> bool:
     """Whether a name has the form MODULE:NAME."""
     module, _, attribute = name.partition(":")
     return all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()
-
-
-def one_of(value: str, known: tuple[str, ...], other: str = "") -> str:
-    """What would be right instead of a word that is not known, with the nearest first."""
-    near = get_close_matches(value.lower(), known, n=2)
-    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"it must be one of {', '.join(known)}{f', or {other}' if other else ''}{meant}"
 
 
 def check_name(argument: str, name: str, without: tuple[str, ...] = RUNS_OWN) -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from edrl.core.check import fail
 from edrl.core.particles import Particles
+from edrl.core.precision import LARGEST_FLOAT32
 from edrl.core.statistics import Statistics
 from edrl.core.words import Described, count
 from edrl.deep import checkpoint
@@ -21,8 +22,16 @@ from edrl.deep.best import best_network
 from edrl.deep.calibration import Calibration
 from edrl.deep.config import Config, read_config
 from edrl.deep.environments import EnvironmentSource, observation_shape
+from edrl.deep.environments.spaces import told
 from edrl.deep.exported import FILE, Exported, is_exported, read_exported
-from edrl.deep.learner import GreedyPolicy, learnt_returns, new_learner, optimiser_for, seed_of
+from edrl.deep.learner import (
+    GreedyPolicy,
+    greedy_values,
+    learnt_returns,
+    new_learner,
+    optimiser_for,
+    seed_of,
+)
 from edrl.deep.objects import check_trusted
 from edrl.deep.provenance import check_identity, identity_of, passed_beside
 from edrl.deep.replay import Replay
@@ -39,6 +48,10 @@ class DivergedError(ValueError):
     def __init__(self, out: Path, what: str) -> None:
         right = f"{what} that are not finite: learning has diverged"
         super().__init__(str(fail("run", str(out), f"{right}, and there is nothing to play with")))
+
+
+class NoAnswerError(ValueError):
+    """An observation for which a network has no finite answer."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,15 +82,16 @@ class Trained:
             seed: of random numbers that the agent may draw, such as IQN's levels.
         """
         batch, single = self._batched(observation)
-        actions = self.policy(seed)(batch)
+        found = greedy_values(self.agent, self.parameters, batch, seed_of(seed, 0))
+        actions, values = map(np.asarray, found)
+        check_answers(batch, values[:, None])
         return int(actions[0]) if single else actions
 
     def returns(self, observation: ArrayLike, seed: int = 0) -> Particles:
         """The learnt return distributions [action, n], or for a batch [batch, action, n]."""
         batch, single = self._batched(observation)
         found: Particles = learnt_returns(self.agent, self.parameters, batch, seed_of(seed, 0))
-        if not _are_bounded(np.asarray(found.atoms)):
-            raise DivergedError(self.out, "it expects returns")
+        check_answers(batch, np.asarray(found.atoms))
         return found[0] if single else found
 
     def policy(self, seed: int) -> GreedyPolicy:
@@ -86,7 +100,7 @@ class Trained:
 
     def _batched(self, observation: ArrayLike) -> tuple[Observations, bool]:
         """A batch of observations that the network can take, and whether there was only one."""
-        array, shape = np.asarray(observation), self.observation_shape
+        array, shape = _as_array(observation), self.observation_shape
         single = array.shape == shape
         if not single and (array.shape[1:] != shape or array.ndim == 0 or len(array) == 0):
             right = f"it must have the shape {shape}, or (batch, {', '.join(map(str, shape))})"
@@ -113,12 +127,43 @@ def check_observations(array: np.ndarray, dtype: np.dtype) -> None:
     if not np.isfinite(array).all():
         raise fail("observation", array[~np.isfinite(array)][0].item(), "it must be finite")
     if dtype.kind not in "iu":
+        _check_floats(array)
         return
     limits = np.iinfo(dtype)
     outside = (array != np.floor(array)) | (array < limits.min) | (array > limits.max)
     if outside.any():
         right = f"it must be whole numbers from {limits.min} to {limits.max}, as in training"
         raise fail("observation", array[outside][0].item(), right)
+
+
+def _as_array(observation: ArrayLike) -> np.ndarray:
+    try:
+        return np.asarray(observation)
+    except (ValueError, TypeError) as error:
+        right = "it must be one array of numbers, and its rows must have the same length"
+        raise fail("observation", told(observation), right) from error
+
+
+def _check_floats(array: np.ndarray) -> None:
+    """Whether float32 can hold the numbers: it would make infinities of larger ones."""
+    worst = _largest(array)
+    if abs(worst) > LARGEST_FLOAT32:
+        raise fail("observation", worst, "it must be at most 3.4e38 in size, as float32 is")
+
+
+def check_answers(batch: Observations, answers: Float[np.ndarray, "batch ..."]) -> None:
+    """Whether a network's answers are numbers: of NaN the first action would be the best."""
+    for row, answer in zip(batch, answers, strict=True):
+        if not _are_bounded(answer):
+            right = "the network's answer is not finite: it has learnt from smaller ones"
+            told_shortly = float(f"{_largest(row):.6g}")
+            raise NoAnswerError(str(fail("observation, its largest number", told_shortly, right)))
+
+
+def _largest(array: np.ndarray) -> float:
+    """The number of largest size."""
+    numbers = array.astype(np.float64).ravel()
+    return float(numbers[np.abs(numbers).argmax()])
 
 
 def load(

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edrl.core.check import fail
+from edrl.core.check import fail, one_of
 from edrl.deep.settings import (
     SETTINGS,
     Flag,
     Value,
     check_name,
     is_users_own,
-    one_of,
     read_value,
     spell,
     split_entries,

@@ -13,8 +13,8 @@ from rich.progress import track
 
 from edrl.core.particles import Particles
 from edrl.deep.environments import Environment
-from edrl.deep.play import Actors
-from edrl.deep.trained import Trained
+from edrl.deep.play import Actors, Moment
+from edrl.deep.trained import DivergedError, NoAnswerError, Trained
 from edrl.report import style
 from edrl.report.film import write_film
 from edrl.report.return_pictures import ACTION_COLOURS
@@ -89,10 +89,17 @@ def _played(
         game = environment.render() if step % every == 0 else None
         (moment,) = actors.act(policy, trained.config.evaluate_epsilon, rng).moments()
         if game is not None:
-            returns = trained.returns(moment.observation)
-            shots.append(Shot(game, returns, moment.action, score))
+            shots.append(Shot(game, _returns(trained, moment), moment.action, score))
         score, step, ended = moment.score, step + 1, moment.after.ended
     return shots, step, score
+
+
+def _returns(trained: Trained, moment: Moment) -> Particles:
+    """What is expected; of an environment's own observation, that must be finite."""
+    try:
+        return trained.returns(moment.observation)
+    except NoAnswerError as error:
+        raise DivergedError(trained.out, "it expects returns") from error
 
 
 def _under_a_bar(shots: Sequence[Shot]) -> Iterable[Shot]:

@@ -87,12 +87,26 @@ class Learnt:
     def _diverged(self) -> Bool[np.ndarray, "alphas seeds"]:
         return np.asarray(~np.isfinite(self.final()).all(axis=(2, 3, 4)))
 
+    @in_float64
+    def _means_at_start(self) -> Float[np.ndarray, " tried"]:
+        """The expected returns that runs have learnt for what they tried in the first states.
+
+        Those of all states may take long: they may have to be imputed.
+        """
+        first, usable = np.flatnonzero(self.mdp.start), ~self._diverged()
+        tried = self.visits[usable][:, first] > 0  # [runs, starts, A]
+        values = self.final()[usable][:, first][tried]
+        return np.asarray(self.family.mean(values)) if len(values) else np.zeros(0)
+
     def __repr__(self) -> str:
         alphas, seeds = self.visits.shape[:2]
         sizes = sizes_of(self.mdp)
         lost = int(self._diverged().sum())
         of = f"{count(alphas * seeds, 'run')} {form(lost, 'has', 'have')}"
         note = f"; {lost} of {of} diverged" if lost else ""
+        means = self._means_at_start()
+        if means.size:
+            note = f"; expected returns at the start {means.min():.4g} to {means.max():.4g}{note}"
         steps = f"{count(int(self.steps[-1]), 'step')} for step sizes "
         steps += ", ".join(f"{size:g}" for size in self.step_sizes)
         learnt = f"{steps} with {count(seeds, 'seed')}{note}"

@@ -21,6 +21,7 @@ from edrl.tabular.rewards import PARTICLES, ContinuousRewards
 from edrl.tabular.table import SUM_TOLERANCE, Table, as_probabilities, dense_to_arrays, tabulate
 
 _ALIGNMENT = 64  # bytes
+_LARGEST_RETURN = 1e300  # with room for sums of some returns: float64 ends at 1.8e308
 
 
 class Options(TypedDict, total=False):
@@ -97,6 +98,7 @@ class MDP(eqx.Module):
         gamma = check_number("gamma", gamma, 0.0, 1.0)
         if gamma == 1:
             _check_an_end_is_possible(table)
+        _check_returns_fit(table.rewards, gamma)
         return cls(
             successors=_aligned(table.successors),
             probs=_aligned(table.probs),
@@ -286,6 +288,22 @@ def _check_an_end_is_possible(table: Table) -> None:
         state = int(np.argmax(never))
         right = f"no policy reaches a terminal state from state {state}: use gamma < 1"
         raise fail("gamma", 1.0, right)
+
+
+def _check_returns_fit(rewards: Particles, gamma: float) -> None:
+    """Refuse rewards whose returns, or differences of them, float64 cannot hold."""
+    atoms = np.asarray(rewards.atoms)
+    # Without discounting, as if each state paid once.
+    steps = 1 / (1 - gamma) if gamma < 1 else len(atoms)
+    most = _LARGEST_RETURN / steps
+    largest = tuple(map(int, np.unravel_index(np.abs(atoms).argmax(), atoms.shape)))
+    if abs(atoms[largest]) > most:
+        x, a, b, _ = largest
+        right = (
+            f"state {x}, action {a}: float64 cannot hold the returns: with gamma {gamma:g} rewards"
+            f" must be at most {most:.2g} in size"
+        )
+        raise fail(f"rewards[{x}, {a}, {b}]", float(atoms[largest]), right)
 
 
 def _names(argument: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:

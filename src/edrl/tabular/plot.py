@@ -46,7 +46,10 @@ def truth_layers(truth: HasParticles | Particles | None) -> list[Layer]:
     """The truth, if it is given: it lies broad and grey under all else."""
     if truth is None:
         return []
-    particles = truth if isinstance(truth, Particles) else truth.particles
+    particles = getattr(truth, "particles", truth)
+    if not isinstance(particles, Particles):
+        right = "it must be what edrl.tabular.return_distributions gives, or Particles"
+        raise fail("truth", truth, right)
     return [Layer("truth", particles, TRUTH, 4.0)]
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from edrl.core.check import fail
+from edrl.core.check import fail, one_of
 from edrl.core.families.levels import Head, LevelStatistics
 from edrl.core.particles import Particles
 from edrl.core.types import Array, Float, Taus, Values
@@ -180,6 +180,6 @@ def find_head(given: str | Head | None, own: Mapping[str, Head], size: int) -> H
     has. A single value needs none: it is always that of a distribution.
     """
     if isinstance(given, str) and given not in own:
-        raise fail("head", given, f"it must be one of {', '.join(own)}")
+        raise fail("head", given, one_of(given, own))
     found = own[given] if isinstance(given, str) else given
     return None if size == 1 else found

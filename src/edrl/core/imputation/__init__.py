@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from edrl.core.check import fail
+from edrl.core.check import fail, one_of
 from edrl.core.imputation.equal_weights import EqualWeights
 from edrl.core.imputation.maximum_entropy import MaximumEntropy
 from edrl.core.imputation.robust_entropy import RobustEntropy
@@ -45,7 +45,7 @@ def find_imputation(given: str | Imputation, own: Mapping[str, Imputation]) -> I
     if isinstance(given, str):
         known = {**IMPUTATIONS, **own}
         if given not in known:
-            raise fail("imputation", given, f"it must be one of {', '.join(sorted(known))}")
+            raise fail("imputation", given, one_of(given, sorted(known)))
         return known[given]
     if not callable(given):
         raise fail(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edrl.core.check import check_count, fail
+from edrl.core.check import check_count, fail, one_of
 from edrl.deep.environments.environment import (
     Step,
     array_to_generator,
@@ -72,7 +72,7 @@ class Atari:
         max_frames: int = 108_000,
     ) -> None:
         if game not in GAMES:
-            raise fail("game", game, f"it must be one of {', '.join(GAMES)}")
+            raise fail("game", game, one_of(game, GAMES))
         self.name = game
         self._noop_max = check_count("noop_max", noop_max, 0)
         self._max_frames = check_count("max_frames", max_frames, 1)

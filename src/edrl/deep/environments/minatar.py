@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edrl.core.check import fail
+from edrl.core.check import fail, one_of
 from edrl.deep.environments.environment import (
     Step,
     array_to_text,
@@ -44,7 +44,7 @@ class MinAtar:
 
     def __init__(self, game: str, *, seed: int) -> None:
         if game not in GAMES:
-            raise fail("game", game, f"it must be one of {', '.join(GAMES)}")
+            raise fail("game", game, one_of(game, GAMES))
         self.name = f"minatar/{game}"
         self._game = _game_class(game)(ramping=True)
         self._random = self._game.random = np.random.RandomState(seed)

@@ -3,12 +3,11 @@
 import contextlib
 import csv
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from edrl.core.check import check_seed, fail
+from edrl.core.check import check_seed, fail, nearest
 from edrl.deep.environments import atari, in_jax, jax_suites, minatar
 from edrl.deep.environments.environment import Environment
 from edrl.named_modules import import_named
@@ -207,9 +206,8 @@ def _make_gymnasium(env: "str | gymnasium.Env", seed: int, sticky: bool) -> Envi
 
 def _advice(name: str, ids: tuple[str, ...]) -> str:
     """What the name might have been meant to be."""
-    spelt = {known.lower(): known for known in (*ids, *names())}
-    near = get_close_matches(name.rpartition(":")[2].lower(), spelt, n=4)
-    meant = f"did you mean {' or '.join(spelt[match] for match in near)}? " if near else ""
+    near = nearest(name.rpartition(":")[2], (*ids, *names()), most=4)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
     return (
         f"{meant}It must be one of the 57 Atari games, one of the five minatar/ games (pgx/ or"
         " gymnax/ for those in JAX), an id of Gymnasium, or MODULE:ID"
