@@ -69,6 +69,10 @@ BEYOND = Particles([1.0, -1e100])
         (lambda: edrl.metrics.cramer(Particles([1.0]), BEYOND), r"nu.atoms\[1\] is -1e\+100"),
         (lambda: edrl.Expectiles(5).impute(np.full(5, 1e100)), r"values\[0\] is 1e\+100"),
         (lambda: edrl.Expectiles(5).mean(np.full(5, 1e100)), r"values\[0\] is 1e\+100"),
+        (lambda: BEYOND.push(0.0, 1.0), r"atoms\[1\] is -1e\+100"),
+        (lambda: Particles([1.0]).push(1e100, 1.0), r"reward is 1e\+100"),
+        (lambda: BEYOND.add(Particles([1.0])), r"atoms\[1, 0\] is -1e\+100"),
+        (lambda: Particles([[1e100]]).mixture([1.0]), r"atoms\[0, 0\] is 1e\+100"),
         (lambda: BEYOND.cdf(np.array([0.0])), r"atoms\[1\] is -1e\+100"),
     ],
 )

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from edrl.core.check import check_count, check_number, fail
 from edrl.core.jit import jit
 from edrl.core.order import search, sorted_pairs
-from edrl.core.precision import as_float, is_concrete
+from edrl.core.precision import as_float, check_fits, is_concrete
 from edrl.core.types import Array, Atoms, AtomsLike, Float, Int, Key, Numbers
 from edrl.core.words import count
 
@@ -111,6 +111,8 @@ class Particles(eqx.Module):
         """The distribution of `reward + gamma * Z`: the pushforward through f_{r,gamma} of Equation
         (3).
         """
+        check_fits("reward", reward)
+        check_fits("atoms", self.atoms)
         atoms = jnp.asarray(reward)[..., None] + jnp.asarray(gamma)[..., None] * self.atoms
         return Particles(atoms, jnp.broadcast_to(self.probs, atoms.shape))
 
@@ -118,6 +120,7 @@ class Particles(eqx.Module):
         """The distribution of the sum of independent draws from both (a convolution): n * m atoms."""
         other = check_samples(other)
         atoms = self.atoms[..., :, None] + other.atoms[..., None, :]
+        check_fits("atoms", atoms)
         ours, theirs = _as_precise(self.probs, other.probs), _as_precise(other.probs, self.probs)
         probs = ours[..., :, None] * theirs[..., None, :]
         return Particles(_flat(jnp.asarray(atoms)), _flat(jnp.asarray(probs)))
@@ -125,6 +128,7 @@ class Particles(eqx.Module):
     def mixture(self, weights: ArrayLike) -> "Particles":
         """Mix the last batch axis with `weights [..., m]`: from [..., m, n] to [..., m * n] atoms."""
         shares = as_float(weights)
+        check_fits("atoms", self.atoms)
         if not self.shape or shares.shape[-1:] != self.shape[-1:]:
             right = f"its last axis must match the batch shape {self.shape}"
             raise fail("weights.shape", shares.shape, right)
