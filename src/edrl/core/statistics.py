@@ -5,7 +5,7 @@ the paper).
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -51,6 +51,13 @@ class Statistics(eqx.Module):
     """
 
     imputation: eqx.AbstractVar[Imputation]
+
+    if not TYPE_CHECKING:  # who checks types should know which attributes there are
+
+        def __getattribute__(self, name):
+            # Methods are Python's own. Equinox would make a module of each at every access, which
+            # takes longer than to impute does.
+            return object.__getattribute__(self, name)
 
     own_imputations: ClassVar[Mapping[str, Imputation]] = {}
     """Imputations by name that are made for this family alone; those for all are in `IMPUTATIONS`.
