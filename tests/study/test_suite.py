@@ -23,7 +23,7 @@ from edrl.study import estimate as estimates
 from edrl.study import local, machine
 from edrl.study.estimate import estimate, fitting_jobs, sizes_of
 from edrl.study.locks import Taken, is_locked, locked
-from edrl.study.plan import SUITES, Planned, parse_settings, plan, read_plan, write_plan
+from edrl.study.plan import PLAN, SUITES, Planned, parse_settings, plan, read_plan, write_plan
 from edrl.study.progress import finished, last_row, steps_done
 from edrl.study.ray_backend import _warn_of_waiting
 from edrl.study.status import look_at
@@ -663,3 +663,12 @@ def test_a_worker_ends_with_its_driver_also_while_it_starts(tmp_path: Path) -> N
         int(found(tmp_path / run.name)[0].name.removeprefix("checkpoint-")) >= 100
     )  # two rows of metrics
     assert not finished(tmp_path / run.name, run.config)
+
+
+def test_a_plan_of_others_runs_no_code_that_is_not_named(tmp_path: Path) -> None:
+    """Whoever goes on with a study names its code again, and so knows of it."""
+    write_plan(tmp_path, plan(["minatar/breakout"], ["er-dqn"], 1, "minatar", {}))
+    file = tmp_path / PLAN
+    file.write_text(file.read_text().replace('"er-dqn"', '"others:Mine"'))
+    with pytest.raises(ValueError, match=r"its plan names code of its own \(others:Mine\)"):
+        write_plan(tmp_path, plan(["minatar/breakout"], ["dqn"], 1, "minatar", {}))

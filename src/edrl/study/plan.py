@@ -124,6 +124,7 @@ def added_to_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     other settings.
     """
     before = read_plan(out) if (out / PLAN).exists() else []
+    _check_code_is_named(out, before, runs)
     merged = {run.name: run for run in before}
     names = {_identity(run.config): run.name for run in before}  # which another version has given
     for run in runs:
@@ -131,6 +132,17 @@ def added_to_plan(out: Path, runs: Sequence[Planned]) -> list[Planned]:
         old = merged.get(name)
         merged[name] = run if old is None else _grown(old, run)
     return list(merged.values())
+
+
+def _check_code_is_named(out: Path, before: Sequence[Planned], runs: Sequence[Planned]) -> None:
+    """Refuse to go on with somebody else's code: all of it must be named by who goes on."""
+    named = {name for run in runs for name in run.config.names_of_code()}
+    kept = {name for run in before for name in run.config.names_of_code()}
+    foreign = sorted(name for name in kept - named if ":" in name)  # others are ours
+    if foreign:
+        right = f"its plan names code of its own ({', '.join(foreign)}), which would run"
+        advice = "name it in your command, too, if you know what that is, or another directory"
+        raise fail("out", str(out), f"{right} on this machine: {advice}")
 
 
 def _identity(config: Config) -> tuple[str, object, str, int]:
